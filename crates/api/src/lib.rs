@@ -1,0 +1,1 @@
+//! The Kubernetes API types of Polyvirt: serde and schemars, no client.

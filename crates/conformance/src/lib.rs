@@ -1,0 +1,1 @@
+//! What any provider must pass, in process and over the wire.

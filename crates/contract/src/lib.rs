@@ -1,0 +1,1 @@
+//! What a hypervisor provider is: the trait, its model, and the two gRPC services.

@@ -1,0 +1,1 @@
+//! The controllers: one folder a kind, on one runtime of stores, queue and provider links.

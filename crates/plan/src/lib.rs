@@ -1,0 +1,1 @@
+//! The pure core of the engine: what a VM should be, what it is, and the one next step.

@@ -1,0 +1,3 @@
+//! Every virtual machine, one Kubernetes API.
+
+fn main() {}

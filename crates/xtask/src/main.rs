@@ -1,0 +1,3 @@
+//! Generates what is committed: the protobuf code.
+
+fn main() {}
