@@ -1,1 +1,22 @@
 //! What a hypervisor provider is: the trait, its model, and the two gRPC services.
+//!
+//! ```text
+//!   engine ──► trait Provider ◄── in process: the provider itself
+//!                   ▲
+//!                   └────────── over the wire: grpc::Client ══ mTLS ══ grpc::Server ──► trait Provider
+//! ```
+//!
+//! Everything outside this crate speaks the Rust types of [`model`]. The wire form (protobuf, JSON inside strings in two
+//! casings, status codes, metadata) exists only behind the `grpc` feature, so the planner builds without it.
+
+pub mod capabilities;
+pub mod error;
+pub mod ids;
+pub mod model;
+pub mod provider;
+pub mod watch;
+
+pub use capabilities::{Capabilities, Extension, Features};
+pub use error::{ErrorKind, ProviderError, Retry};
+pub use ids::{Identity, ImageId, RequestId, SnapshotId, TaskId, VmId};
+pub use provider::{Provider, Result};

@@ -1,0 +1,166 @@
+//! Errors as data: the kind decides whether to retry, what the event is called and which metric counts it.
+
+/// What went wrong, as far as the caller's next move depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ErrorKind {
+    /// The VM, task, image or snapshot is not there. A fact for the planner.
+    NotFound,
+    /// The request can never work as it is. Wait for a change of the object.
+    Invalid,
+    /// Something of that name is there and is not ours. Never touched, never taken over.
+    NameConflict,
+    /// The VM carries the identity of another object. Never touched, never taken over.
+    IdentityConflict,
+    /// The VM's present state forbids it (for example "must be off"). Plan again.
+    Precondition,
+    /// The provider cannot do this at all.
+    Unsupported,
+    /// The hypervisor refused our credentials.
+    Unauthenticated,
+    /// The hypervisor knows us and says no.
+    PermissionDenied,
+    /// No capacity or quota left, or too many requests.
+    Exhausted,
+    /// The provider or its hypervisor cannot be reached.
+    Unavailable,
+    /// No answer in time; the request may have been carried out.
+    Timeout,
+    /// The caller gave up.
+    Cancelled,
+    /// A defect or an unknown failure on the other side.
+    Internal,
+}
+
+/// When to try the same request again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Only after the object or something that it refers to has changed.
+    OnChange,
+    /// After a pause that grows.
+    Backoff,
+    /// At once, from fresh facts: what we believed was wrong.
+    Replan,
+}
+
+impl ErrorKind {
+    /// All kinds, for tables in tests and documentation.
+    pub const ALL: [Self; 13] = [
+        Self::NotFound,
+        Self::Invalid,
+        Self::NameConflict,
+        Self::IdentityConflict,
+        Self::Precondition,
+        Self::Unsupported,
+        Self::Unauthenticated,
+        Self::PermissionDenied,
+        Self::Exhausted,
+        Self::Unavailable,
+        Self::Timeout,
+        Self::Cancelled,
+        Self::Internal,
+    ];
+
+    /// When the same request may be sent again.
+    pub const fn retry(self) -> Retry {
+        match self {
+            Self::Invalid | Self::Unsupported | Self::NameConflict | Self::IdentityConflict => {
+                Retry::OnChange
+            }
+            Self::NotFound | Self::Precondition => Retry::Replan,
+            Self::Unauthenticated
+            | Self::PermissionDenied
+            | Self::Exhausted
+            | Self::Unavailable
+            | Self::Timeout
+            | Self::Cancelled
+            | Self::Internal => Retry::Backoff,
+        }
+    }
+
+    /// Whether the request may have been carried out although it was answered with this error.
+    pub const fn may_have_happened(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout | Self::Unavailable | Self::Cancelled | Self::Internal
+        )
+    }
+
+    /// Whether the failure speaks about the provider itself and not about one VM: the circuit breaker counts these.
+    pub const fn blames_provider(self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable | Self::Timeout | Self::Unauthenticated
+        )
+    }
+
+    /// The word used as event reason, condition reason and metric label.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "NotFound",
+            Self::Invalid => "InvalidRequest",
+            Self::NameConflict => "NameConflict",
+            Self::IdentityConflict => "IdentityConflict",
+            Self::Precondition => "PreconditionFailed",
+            Self::Unsupported => "UnsupportedByProvider",
+            Self::Unauthenticated => "CredentialsRefused",
+            Self::PermissionDenied => "PermissionDenied",
+            Self::Exhausted => "CapacityExhausted",
+            Self::Unavailable => "ProviderUnavailable",
+            Self::Timeout => "ProviderTimeout",
+            Self::Cancelled => "Cancelled",
+            Self::Internal => "ProviderError",
+        }
+    }
+}
+
+/// An error of a provider, the same in process and over the wire.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ProviderError {
+    /// What decides the next move.
+    pub kind: ErrorKind,
+    /// For a person: begins with a capital, says what to do, never holds a secret.
+    pub message: String,
+    /// The path of the field at fault, as in the user's manifest (`spec.disks[1].sizeGiB`), where one is.
+    pub field: Option<String>,
+}
+
+impl ProviderError {
+    /// An error of this kind with a text for a person.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            field: None,
+        }
+    }
+
+    /// `what` is not there.
+    pub fn not_found(what: impl std::fmt::Display) -> Self {
+        Self::new(ErrorKind::NotFound, format!("{what} does not exist"))
+    }
+
+    /// A field that can never work as it is.
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Invalid,
+            message: message.into(),
+            field: Some(field.into()),
+        }
+    }
+
+    /// Something this provider cannot do at all.
+    pub fn unsupported(what: impl std::fmt::Display) -> Self {
+        Self::new(
+            ErrorKind::Unsupported,
+            format!("This provider does not support {what}"),
+        )
+    }
+
+    /// Names the field at fault.
+    #[must_use]
+    pub fn at(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+}

@@ -1,0 +1,90 @@
+//! Images: where they come from, and what became of them on a provider.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{ImageId, TaskId};
+
+/// Where an image comes from. Exactly one origin is given in a VMImage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageOrigin {
+    /// A file, volume or URL for libvirt and QEMU.
+    Libvirt {
+        /// A path on the hypervisor; empty if `url` is given.
+        path: String,
+        /// Where to fetch from; empty if `path` is given.
+        url: String,
+        /// `qcow2`, `raw`, …
+        format: String,
+        /// A storage pool; empty for the default.
+        storage_pool: String,
+    },
+    /// A template, OVA or content library item for vSphere.
+    Vsphere {
+        /// A template; empty if another is given.
+        template_name: String,
+        /// An OVA; empty if another is given.
+        ova_url: String,
+        /// Library, item and version; `None` if another is given.
+        content_library: Option<(String, String, String)>,
+    },
+    /// A template for Proxmox.
+    Proxmox {
+        /// A VMID; `None` if a name is given.
+        template_id: Option<i64>,
+        /// A name; empty if an id is given.
+        template_name: String,
+        /// Storage; empty for the default.
+        storage: String,
+        /// Node; empty for the default.
+        node: String,
+        /// `raw`, `qcow2`, `vmdk`.
+        format: String,
+    },
+    /// Any web server.
+    Http {
+        /// Where to fetch from.
+        url: String,
+        /// Request headers, with authentication already in them. Never logged.
+        headers: BTreeMap<String, String>,
+    },
+    /// A container registry.
+    Registry {
+        /// Image with tag.
+        image: String,
+        /// The format of the disk inside.
+        format: String,
+    },
+    /// A DataVolume of CDI.
+    DataVolume {
+        /// Namespace and name.
+        namespace: String,
+        /// Name.
+        name: String,
+    },
+}
+
+/// An image to make ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrepareImage {
+    /// The VMImage's name, to name the result by.
+    pub target_name: String,
+    /// Where it comes from.
+    pub origin: ImageOrigin,
+    /// Hex digest that the bytes must have; empty to skip the check.
+    pub checksum: String,
+    /// `md5`, `sha1`, `sha256`, `sha512`.
+    pub checksum_type: String,
+    /// A pool or datastore; empty for the provider's choice.
+    pub storage_hint: String,
+}
+
+/// Where the image is (or will be, while the task runs).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreparedImage {
+    /// A template name or VMID; empty if known by path.
+    pub id: ImageId,
+    /// A path or volume; empty if known by id.
+    pub path: String,
+    /// Still at work; `None` if finished.
+    pub task: Option<TaskId>,
+}

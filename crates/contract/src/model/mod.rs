@@ -1,0 +1,23 @@
+//! The words that engine and providers speak. Plain data: no client, no wire form.
+
+mod create;
+mod guest;
+mod image;
+mod inventory;
+mod operations;
+mod state;
+
+pub use create::{
+    ClassSpec, CreateVm, DiskDefaults, DiskSpec, DiskType, ExpandPolicy, Firmware, ImageSource,
+    NicSpec, Owner, PerformanceProfile, Placement, ResourceLimits, ScsiSpec, SecurityProfile,
+    StaticAddress, UserData,
+};
+pub use guest::{ConsoleKind, ConsoleSession, ExecOutput, ExecRequest};
+pub use image::{ImageOrigin, PrepareImage, PreparedImage};
+pub use inventory::{Datastore, Host, HostHealth, Inventory, NetworkEntry};
+pub use operations::{
+    CloneMode, CloneVm, Cloned, Created, DiskExported, DiskImported, DiskInfo, ExportDisk,
+    ImportDisk, PowerOp, PowerRequest, SnapshotContents, SnapshotCreated, SnapshotRequest, Staging,
+    VmRef,
+};
+pub use state::{DiskState, NicState, PowerState, VmState};

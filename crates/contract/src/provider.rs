@@ -1,0 +1,140 @@
+//! The trait that every hypervisor implements, once, whether it runs in process or behind gRPC.
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+
+use crate::capabilities::{Capabilities, Features};
+use crate::error::ProviderError;
+use crate::ids::{Identity, SnapshotId, TaskId, VmId};
+use crate::model::{
+    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, PowerRequest,
+    PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+};
+use crate::watch::{TaskState, VmEvent};
+
+/// What every call answers with.
+pub type Result<T> = std::result::Result<T, ProviderError>;
+
+/// A hypervisor.
+///
+/// Contract for implementations:
+/// - A call that returns a task has *accepted* the work; the caller learns the end from `watch` or `task_status`.
+/// - Every mutation may be sent again after a lost reply and must then end in the same state.
+/// - `create` with an owner is find-or-create by the owner's identity: it returns the VM that is there.
+/// - A mutation with an owner on a VM of another identity is refused with `IdentityConflict`.
+/// - Dropping the future of a mutation must leave the VM in a state from which the same call converges.
+#[async_trait]
+pub trait Provider: Send + Sync + 'static {
+    /// Whether the hypervisor answers and takes our credentials.
+    async fn validate(&self) -> Result<()>;
+
+    /// What `provider.v1` knows to ask for.
+    async fn capabilities(&self) -> Result<Capabilities>;
+
+    /// Creates the VM, powered off unless the hypervisor cannot do so.
+    async fn create(&self, request: CreateVm) -> Result<Created>;
+
+    /// Deletes the VM and its disks. `NotFound` means that it is already gone.
+    async fn delete(&self, vm: &VmRef) -> Result<Option<TaskId>>;
+
+    /// Changes the power state; a VM already there is a success.
+    async fn power(&self, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>>;
+
+    /// Brings size, disks, networks and tags to what is desired. What needs a restart is stored for the next start and
+    /// told in [`VmState::restart_required`].
+    async fn reconfigure(&self, vm: &VmRef, desired: CreateVm) -> Result<Option<TaskId>>;
+
+    /// Raises the virtual hardware version.
+    async fn hardware_upgrade(&self, _vm: &VmRef, _version: i32) -> Result<Option<TaskId>> {
+        Err(ProviderError::unsupported("a hardware version"))
+    }
+
+    /// The VM as it is now; `None` if the provider has looked and it is not there.
+    async fn describe(&self, vm: &VmId) -> Result<Option<VmState>>;
+
+    /// How a task stands; `NotFound` if the provider has forgotten it.
+    async fn task_status(&self, task: &TaskId) -> Result<TaskState>;
+
+    /// Takes a snapshot.
+    async fn snapshot_create(
+        &self,
+        _vm: &VmRef,
+        _request: SnapshotRequest,
+    ) -> Result<SnapshotCreated> {
+        Err(ProviderError::unsupported("snapshots"))
+    }
+
+    /// Deletes a snapshot. `NotFound` means that it is already gone.
+    async fn snapshot_delete(&self, _vm: &VmRef, _snapshot: &SnapshotId) -> Result<Option<TaskId>> {
+        Err(ProviderError::unsupported("snapshots"))
+    }
+
+    /// Takes the VM back to a snapshot.
+    async fn snapshot_revert(&self, _vm: &VmRef, _snapshot: &SnapshotId) -> Result<Option<TaskId>> {
+        Err(ProviderError::unsupported("snapshots"))
+    }
+
+    /// Copies a VM.
+    async fn clone_vm(&self, _request: CloneVm) -> Result<Cloned> {
+        Err(ProviderError::unsupported("clones"))
+    }
+
+    /// Makes an image ready for use; the same source twice is prepared once.
+    async fn image_prepare(&self, _request: PrepareImage) -> Result<PreparedImage> {
+        Err(ProviderError::unsupported("image import"))
+    }
+
+    /// Writes a disk to a staging place.
+    async fn export_disk(&self, _request: ExportDisk) -> Result<DiskExported> {
+        Err(ProviderError::unsupported("disk export"))
+    }
+
+    /// Reads a disk from a staging place.
+    async fn import_disk(&self, _request: ImportDisk) -> Result<DiskImported> {
+        Err(ProviderError::unsupported("disk import"))
+    }
+
+    /// Facts about one disk; an empty disk id is the first disk.
+    async fn disk_info(
+        &self,
+        _vm: &VmId,
+        _disk: &str,
+        _snapshot: Option<&SnapshotId>,
+    ) -> Result<DiskInfo> {
+        Err(ProviderError::unsupported("disk information"))
+    }
+
+    /// All VMs, ours and others'.
+    async fn list_vms(&self) -> Result<Vec<VmState>>;
+
+    /// What the provider offers beyond `provider.v1`. The default offers nothing.
+    async fn features(&self) -> Result<Features> {
+        Ok(Features::default())
+    }
+
+    /// The VM that carries the identity; needs [`Extension::Identity`](crate::Extension::Identity).
+    async fn find(&self, _identity: &Identity) -> Result<Option<VmState>> {
+        Err(ProviderError::unsupported("look-up by identity"))
+    }
+
+    /// Changes as they happen; needs [`Extension::Watch`](crate::Extension::Watch).
+    async fn watch(&self) -> Result<BoxStream<'static, Result<VmEvent>>> {
+        Err(ProviderError::unsupported("watch"))
+    }
+
+    /// Hosts with capacity and labels, datastores, networks.
+    async fn inventory(&self) -> Result<Inventory> {
+        Err(ProviderError::unsupported("inventory"))
+    }
+
+    /// Runs a command in the guest and waits for its end.
+    async fn guest_exec(&self, _vm: &VmRef, _request: ExecRequest) -> Result<ExecOutput> {
+        Err(ProviderError::unsupported("commands in the guest"))
+    }
+
+    /// Attaches to a console of the VM.
+    async fn console(&self, _vm: &VmRef, _kind: ConsoleKind) -> Result<ConsoleSession> {
+        Err(ProviderError::unsupported("a console"))
+    }
+}
