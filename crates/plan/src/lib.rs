@@ -1,1 +1,10 @@
 //! The pure core of the engine: what a VM should be, what it is, and the one next step.
+//!
+//! Nothing here touches a client, a clock or a file. That is why correctness lives here, and the property tests with it.
+
+pub mod problem;
+pub mod reason;
+pub mod virtual_machine;
+
+pub use problem::Problem;
+pub use reason::Reason;

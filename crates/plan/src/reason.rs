@@ -1,0 +1,197 @@
+//! Every reason that a condition or an event can carry, in one place, with what a person should do about it.
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+        /// The reason of a condition or an event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $name),+
+        }
+
+        impl Reason {
+            /// All reasons, in the order of the reference page.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// The word in the condition.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),+ }
+            }
+
+            /// What it means and what to do, for the reference page.
+            pub const fn explanation(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+)),+ }
+            }
+
+            /// The reason of that word.
+            pub fn parse(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|r| r.as_str() == word)
+            }
+        }
+
+        impl std::fmt::Display for Reason {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The VM, or the object, is as declared.
+    ReconcileSuccess,
+    /// The VM is being created on the hypervisor.
+    Creating,
+    /// The VM was created on the hypervisor.
+    Created,
+    /// The VM runs.
+    Running,
+    /// The VM is off, as declared.
+    Stopped,
+    /// The VM is being started.
+    PoweringOn,
+    /// The VM is being stopped without asking the guest.
+    PoweringOff,
+    /// The guest was asked to shut down; after the timeout the VM is stopped hard.
+    ShuttingDown,
+    /// The guest did not shut down in time and was stopped hard.
+    GracefulTimeout,
+    /// The VM is being restarted.
+    Rebooting,
+    /// A reboot was asked for while the VM was off; there is nothing to reboot.
+    RebootSkipped,
+    /// Size, disks or networks are being changed.
+    Reconfiguring,
+    /// Size, disks or networks were changed.
+    Reconfigured,
+    /// A change is stored and takes effect at the next restart. Restart the VM, or set spec.reconfigurePolicy.restart to WhenNeeded.
+    RestartRequired,
+    /// A task of the provider is at work.
+    TaskInProgress,
+    /// A task of the provider failed; it is tried again with growing pauses.
+    TaskFailed,
+    /// The VM is being deleted on the hypervisor.
+    Deleting,
+    /// The VM is gone from the hypervisor, and that was proved.
+    Deleted,
+    /// The object is gone and the VM stays, as spec.deletionPolicy says.
+    Retained,
+    /// The object was deleted by force; the VM may still be on the hypervisor.
+    ForceDeleted,
+    /// The object is gone; the VM under its name is somebody else's and was not touched.
+    NotOurs,
+    /// The pause annotation is set; remove virtrigaud.io/paused to go on.
+    Paused,
+    /// Something that the object refers to does not exist yet. Create it or correct the name.
+    WaitingForDependencies,
+    /// The image is being brought to the provider.
+    WaitingForImage,
+    /// The image cannot be had on this provider. See the VMImage.
+    ImageFailed,
+    /// There is no Provider of that name.
+    ProviderNotFound,
+    /// The provider or its hypervisor cannot be reached; nothing is lost, work goes on when it answers.
+    ProviderUnavailable,
+    /// The provider answered with an error; it is tried again with growing pauses.
+    ProviderError,
+    /// The provider did not answer in time; it is tried again with growing pauses.
+    ProviderTimeout,
+    /// The provider refused the request as it is; change the field that the message names.
+    InvalidRequest,
+    /// A field of the object is wrong; change the field that the message names.
+    InvalidSpec,
+    /// A Secret that the object names does not exist or lacks the key.
+    SecretInvalid,
+    /// The user data is not valid cloud-init or Ignition.
+    UserDataInvalid,
+    /// A VM of that name is on the hypervisor and is not ours. Rename one of them.
+    NameConflict,
+    /// The VM carries the identity of another object, or two objects carry one identity.
+    IdentityConflict,
+    /// The VM's state forbids the change for now.
+    PreconditionFailed,
+    /// The provider cannot do this at all.
+    UnsupportedByProvider,
+    /// The hypervisor refused the credentials. Correct the Secret of the Provider.
+    CredentialsRefused,
+    /// The hypervisor forbids this to our account. Give it the right.
+    PermissionDenied,
+    /// No capacity or quota is left on the hypervisor.
+    CapacityExhausted,
+    /// The caller gave up.
+    Cancelled,
+    /// The provider no longer knows what we asked about.
+    NotFound,
+    /// The VM was deleted on the hypervisor by somebody else.
+    VmMissing,
+    /// The VM was deleted by somebody else and is created anew, as spec.driftPolicy.deletion says.
+    Recreating,
+    /// Somebody changed the VM on the hypervisor. spec.driftPolicy says whether that is corrected.
+    DriftDetected,
+    /// The VM is again as declared.
+    DriftResolved,
+    /// The provider does not say whether the VM runs.
+    PowerUnknown,
+    /// An adopted VM whose id is not known yet.
+    WaitingForAdoption,
+    /// All fields that are set act on this provider.
+    AllFieldsHonoured,
+    /// Some fields that are set do nothing on this provider; the message names them.
+    FieldsIgnored,
+    /// The hypervisor reports a fault of the VM.
+    VmFault,
+    /// The object is being deleted but is still in use; the message names the users.
+    InUse,
+    /// The provider is connected and answers.
+    Connected,
+    /// The provider is being connected to.
+    Connecting,
+    /// The Provider's settings are wrong; the message names the field.
+    InvalidConfiguration,
+    /// This way of running a provider is not available in this manager.
+    RuntimeUnsupported,
+    /// Capabilities were read from the provider.
+    CapabilitiesFetched,
+    /// Capabilities could not be read from the provider.
+    CapabilitiesUnavailable,
+    /// The image is ready.
+    Prepared,
+    /// The image is being imported.
+    Importing,
+    /// Nobody uses the image yet; it is brought to a provider when a VM needs it.
+    WaitingForUse,
+    /// The image is not on the provider and spec.prepare.onMissing says not to import it.
+    MissingOnProvider,
+    /// The bytes of the image do not have the checksum that was given.
+    ChecksumMismatch,
+    /// The object is valid.
+    Valid,
+}
+
+impl From<polyvirt_contract::ErrorKind> for Reason {
+    fn from(kind: polyvirt_contract::ErrorKind) -> Self {
+        // Every kind's word is a reason; the test below holds that.
+        Self::parse(kind.reason()).unwrap_or(Self::ProviderError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polyvirt_contract::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn every_error_kind_has_a_reason() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(Reason::from(kind).as_str(), kind.reason());
+        }
+    }
+
+    #[test]
+    fn words_are_unique_and_explained() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::parse(reason.as_str()), Some(*reason));
+            assert!(reason.explanation().trim().ends_with('.'), "{reason}");
+        }
+    }
+}

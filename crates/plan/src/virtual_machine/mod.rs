@@ -1,0 +1,27 @@
+//! The life of a VirtualMachine.
+//!
+//! ```text
+//!                 Claim            (RecordIntent)      Create            Power On
+//!   applied ───► claimed ────────────► intent ────► created, off ───────► running ◄──┐
+//!      │            │                                    │                   │       │ Power, Reboot,
+//!      │            │ Look finds ours ──────────────────►│                   ├───────┘ Reconfigure
+//!      ▼            ▼                                    ▼                   ▼
+//!   deleted ──────────────────────── Look ─► absent? ─ no ─► Delete ─► CheckTask ─► Look
+//!                                              │
+//!                                              └ yes ─► Release (finalizer off)
+//! ```
+//!
+//! Rules that the property tests hold:
+//! - from any state, planning and acting in turn ends, with the VM as declared, or in a wait or a stop that says why;
+//! - a VM is created only when the provider has looked and found none of ours;
+//! - nothing is ever done to a VM that is somebody else's;
+//! - the finalizer goes only when absence was proved, the policy is to retain, or the user forced it.
+
+pub mod facts;
+pub mod next;
+pub mod size;
+pub mod step;
+
+pub use facts::*;
+pub use next::next_step;
+pub use step::*;

@@ -1,0 +1,300 @@
+//! The planner: facts in, one step out.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use polyvirt_contract::RequestId;
+use polyvirt_contract::model::{PowerOp, PowerState, VmState};
+
+use crate::problem::Problem;
+use crate::reason::Reason;
+use crate::virtual_machine::facts::{
+    Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness, Intent, Life,
+    Observed, OnDrift, OperationKind, Origin, ProviderFacts, RestartPolicy,
+};
+use crate::virtual_machine::size::{differences, power_matches};
+use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
+
+/// How long a change that was sent may take to show before it is sent again.
+pub const RESEND_AFTER: Duration = Duration::from_secs(15);
+
+/// How long a create that nobody remembers may take to show, on a provider where create is not find-or-create.
+pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
+
+/// The one next step for these facts.
+pub fn next_step(facts: &Facts<'_>) -> Step {
+    let step = match facts.object.life {
+        Life::Deleting(policy) => deleting(facts, policy),
+        Life::Alive => alive(facts),
+    };
+    hold_back_repeats(facts, step)
+}
+
+/// A change that was just sent and has not shown yet is waited for, not sent again.
+fn hold_back_repeats(facts: &Facts<'_>, step: Step) -> Step {
+    let Some(kind) = step.operation() else { return step };
+    let Some(sent) = facts.sent.filter(|s| s.kind == kind) else { return step };
+    match remaining(facts.now, sent.at, RESEND_AFTER) {
+        Some(rest) => Step::wait_at_most(WaitFor::Effect(kind), rest.min(Duration::from_secs(2))),
+        None => step,
+    }
+}
+
+fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
+    match facts.object.claim {
+        Claim::Missing => return Step::Done(Done::NothingToRelease),
+        Claim::Held if facts.object.attention == Attention::Paused && facts.object.force == Force::No => {
+            return Step::Done(Done::Paused);
+        }
+        Claim::Held if policy == DeletionPolicy::Retain => return Step::Release(Release::Retained),
+        Claim::Held if facts.object.force == Force::Yes => return Step::Release(Release::Forced),
+        Claim::Held => {}
+    }
+    if never_created(facts) {
+        return Step::Release(Release::Proved);
+    }
+    if let Some(wait) = unreachable(facts) {
+        return wait;
+    }
+    if let Some(step) = task_in_flight(facts) {
+        return step;
+    }
+    match facts.observed {
+        Observed::Unknown => Step::Look,
+        Observed::Absent => Step::Release(Release::Proved),
+        Observed::Stranger(_) => Step::Release(Release::NotOurs),
+        Observed::Present(_) => Step::Delete,
+    }
+}
+
+/// Without identity a VM of ours exists only if we wrote down the intent or its id first.
+fn never_created(facts: &Facts<'_>) -> bool {
+    matches!(facts.provider, ProviderFacts::Ready { .. })
+        && !facts.provider.has_identity()
+        && facts.record.id.is_none()
+        && facts.intent == Intent::Missing
+}
+
+fn alive(facts: &Facts<'_>) -> Step {
+    if facts.object.attention == Attention::Paused {
+        return Step::Done(Done::Paused);
+    }
+    let desired = match facts.desired {
+        Ok(desired) => desired,
+        Err(problem) => return Step::Stop(problem.clone()),
+    };
+    if let Some(wait) = unreachable(facts) {
+        return wait;
+    }
+    if facts.object.claim == Claim::Missing {
+        return Step::Claim;
+    }
+    if let Some(step) = task_in_flight(facts) {
+        return step;
+    }
+    match facts.observed {
+        Observed::Unknown => Step::Look,
+        Observed::Stranger(vm) => Step::Stop(stranger(vm)),
+        Observed::Absent => absent(facts, desired),
+        Observed::Present(vm) => present(facts, desired, vm),
+    }
+}
+
+fn unreachable(facts: &Facts<'_>) -> Option<Step> {
+    match facts.provider {
+        ProviderFacts::Ready { .. } => None,
+        ProviderFacts::Connecting => Some(Step::wait(WaitFor::ProviderConnecting)),
+        ProviderFacts::Unavailable => Some(Step::wait(WaitFor::ProviderUnavailable)),
+        ProviderFacts::Missing => Some(Step::wait(WaitFor::ProviderMissing)),
+    }
+}
+
+fn task_in_flight(facts: &Facts<'_>) -> Option<Step> {
+    let task = facts.record.operation.as_ref()?.task.clone()?;
+    Some(Step::CheckTask(task))
+}
+
+fn stranger(vm: &VmState) -> Problem {
+    let who = vm.owner.as_ref().map_or_else(
+        || "carries no mark of ours".to_owned(),
+        |o| format!("belongs to {}/{}", o.namespace, o.name),
+    );
+    Problem::new(
+        Reason::IdentityConflict,
+        "metadata.name",
+        format!(
+            "The VM {} ({}) on the hypervisor {who}; it will not be touched. Rename this object, or remove or rename that VM",
+            vm.name, vm.id
+        ),
+    )
+}
+
+fn absent(facts: &Facts<'_>, desired: &Desired) -> Step {
+    if facts.object.origin == Origin::Adopted && facts.record.id.is_none() {
+        return Step::wait(WaitFor::AdoptionId);
+    }
+    let lost = facts.record.applied.shape.is_some() || facts.object.origin == Origin::Adopted;
+    if lost && desired.on_deletion == OnDrift::Report {
+        return Step::Stop(missing());
+    }
+    match &desired.image {
+        ImageReadiness::Ready => create(facts),
+        ImageReadiness::Waiting(what) => Step::wait(WaitFor::Image(what.clone())),
+        ImageReadiness::Failed(why) => {
+            Step::Stop(Problem::new(Reason::ImageFailed, "spec.imageRef", why.clone()))
+        }
+    }
+}
+
+fn missing() -> Problem {
+    Problem::new(
+        Reason::VmMissing,
+        "spec.driftPolicy.deletion",
+        "The VM was deleted on the hypervisor. Set spec.driftPolicy.deletion to Recreate to create it anew \
+         (its disks are lost), or delete this object",
+    )
+}
+
+fn create(facts: &Facts<'_>) -> Step {
+    if facts.provider.has_identity() {
+        return Step::Create;
+    }
+    match facts.intent {
+        Intent::JustWritten => Step::Create,
+        Intent::Missing => Step::RecordIntent,
+        Intent::Older(since) => match remaining(facts.now, since, FORGOTTEN_AFTER) {
+            Some(rest) => Step::wait_at_most(WaitFor::Effect(OperationKind::Create), rest.min(RESEND_AFTER)),
+            None => Step::RecordIntent,
+        },
+    }
+}
+
+fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
+    let shape = shape_step(facts, desired, vm);
+    let power = power_step(facts, desired, vm);
+    // A stopped VM is changed before it starts, so that the change needs no restart; a running one that is to stop is
+    // stopped first for the same reason.
+    let first = if vm.power == PowerState::On && desired.power != DesiredPower::On {
+        [power, shape]
+    } else {
+        [shape, power]
+    };
+    if let Some(step) = first.into_iter().flatten().next() {
+        return step;
+    }
+    reboot(facts, vm)
+        .or_else(|| restart(facts, desired, vm))
+        .unwrap_or_else(|| settled(facts, desired, vm))
+}
+
+fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
+    let declared = desired.shape();
+    let found = differences(&declared, vm);
+    let edited = facts.record.applied.shape.as_ref().is_some_and(|applied| *applied != declared);
+    if edited && !(found.is_empty() && tells_shape(vm)) {
+        return Some(Step::Reconfigure);
+    }
+    let first_time = facts.record.applied.shape.is_none();
+    let acts = first_time || desired.on_size_drift == OnDrift::Correct;
+    let open = found.iter().any(|d| !waits_for_restart(facts, vm, d));
+    (acts && open).then_some(Step::Reconfigure)
+}
+
+/// Whether the provider's word about size and disks can be trusted to be complete.
+fn tells_shape(vm: &VmState) -> bool {
+    vm.cpu != 0 && vm.memory_mib != 0 && vm.disks.is_some() && vm.nics.is_some()
+}
+
+/// A difference that the provider, or the last pass, has already said a restart will mend.
+fn waits_for_restart(facts: &Facts<'_>, vm: &VmState, drift: &Drift) -> bool {
+    let named = |list: &[String]| list.iter().any(|f| f == drift.field);
+    vm.power == PowerState::On
+        && (named(&vm.restart_required) || named(&facts.record.restart_required))
+}
+
+fn power_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
+    let Some(matches) = power_matches(desired.power, vm.power) else {
+        return Some(Step::wait_at_most(WaitFor::PowerUnknown, Duration::from_secs(30)));
+    };
+    if matches {
+        return None;
+    }
+    let drifted = facts.record.applied.power == Some(desired.power);
+    if drifted && desired.on_power_drift == OnDrift::Report {
+        return None;
+    }
+    Some(match desired.power {
+        DesiredPower::On => Step::power(PowerOp::On),
+        DesiredPower::Off => Step::power(PowerOp::Off),
+        DesiredPower::OffGraceful => graceful_stop(facts, desired),
+    })
+}
+
+/// Asks the guest once, waits for the deadline, then pulls the plug.
+fn graceful_stop(facts: &Facts<'_>, desired: &Desired) -> Step {
+    let asked = facts.record.operation.as_ref().filter(|o| o.kind == OperationKind::GracefulStop);
+    let Some(asked) = asked else {
+        return Step::power(PowerOp::ShutdownGraceful { timeout: desired.graceful_timeout });
+    };
+    match remaining(facts.now, asked.since, desired.graceful_timeout) {
+        Some(rest) => Step::wait_at_most(WaitFor::GuestShutdown, rest),
+        None => Step::power(PowerOp::Off),
+    }
+}
+
+fn reboot(facts: &Facts<'_>, vm: &VmState) -> Option<Step> {
+    let asked = facts.object.reboot;
+    let open = !asked.is_empty() && asked != facts.record.reboot_handled;
+    let request = RequestId::from(format!("reboot-{asked}"));
+    let done = vm.last_request.as_ref() == Some(&request)
+        || facts.sent.is_some_and(|s| s.request.as_ref() == Some(&request));
+    (open && !done && vm.power == PowerState::On).then(|| Step::reboot(request))
+}
+
+fn restart(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
+    let fields = restart_fields(facts, desired, vm);
+    let wanted = !fields.is_empty()
+        && desired.restart == RestartPolicy::WhenNeeded
+        && vm.power == PowerState::On;
+    let shape = desired.shape();
+    let request = RequestId::from(format!("restart-{}cpu-{}mib-{}", shape.cpu, shape.memory_mib, vm.revision));
+    wanted.then(|| Step::reboot(request))
+}
+
+fn restart_fields(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Vec<String> {
+    if !vm.restart_required.is_empty() {
+        return vm.restart_required.clone();
+    }
+    differences(&desired.shape(), vm)
+        .iter()
+        .filter(|d| waits_for_restart(facts, vm, d))
+        .map(|d| d.field.to_owned())
+        .collect()
+}
+
+fn settled(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
+    let waiting = restart_fields(facts, desired, vm);
+    let mut drifts: Vec<_> = differences(&desired.shape(), vm)
+        .into_iter()
+        .filter(|d| !waiting.iter().any(|f| f == d.field))
+        .collect();
+    if power_matches(desired.power, vm.power) == Some(false) {
+        let found = vm.power.wire();
+        drifts.push(Drift {
+            field: "spec.powerState",
+            declared: format!("{:?}", desired.power),
+            found: found.to_owned(),
+        });
+    }
+    Step::Done(match (drifts.is_empty(), waiting.is_empty()) {
+        (false, _) => Done::Drifted(drifts),
+        (true, false) => Done::RestartNeeded(waiting),
+        (true, true) => Done::Converged,
+    })
+}
+
+/// The time left of `span` since `start`; `None` when it is over. A start in the future counts as now: clocks jump.
+fn remaining(now: Timestamp, start: Timestamp, span: Duration) -> Option<Duration> {
+    let passed = Duration::try_from(now.duration_since(start)).unwrap_or(Duration::ZERO);
+    span.checked_sub(passed).filter(|rest| !rest.is_zero())
+}
