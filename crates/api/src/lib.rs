@@ -1,1 +1,16 @@
 //! The Kubernetes API types of Polyvirt: serde and schemars, no client.
+//!
+//! Every kind is a plain struct pair (`XSpec`, `XStatus`) with the root object `X` around it. The
+//! doc comments of fields become the text of `kubectl explain`, so they are written for users.
+
+#![allow(
+    clippy::struct_excessive_bools,
+    reason = "the API is defined as independent switches"
+)]
+
+pub mod duration;
+pub mod infra;
+pub mod names;
+mod schema;
+
+pub use duration::GoDuration;

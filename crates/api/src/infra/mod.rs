@@ -1,0 +1,19 @@
+//! The kinds of the group `infra.virtrigaud.io`, version `v1beta1`.
+//!
+//! Everything is re-exported here, so `polyvirt_api::infra::VirtualMachine` is the way to write it.
+
+mod common;
+mod provider;
+mod refs;
+mod virtual_machine;
+mod vm_class;
+mod vm_image;
+mod vm_network_attachment;
+
+pub use common::*;
+pub use provider::*;
+pub use refs::*;
+pub use virtual_machine::*;
+pub use vm_class::*;
+pub use vm_image::*;
+pub use vm_network_attachment::*;
