@@ -1,1 +1,31 @@
 //! A real local control plane for tests, the benchmark and polyvirt up.
+//!
+//! [`ControlPlane`] runs etcd and kube-apiserver as child processes on loopback, with TLS, client
+//! certificates and RBAC. There is no controller manager: nothing collects garbage by owner
+//! reference, and a deleted namespace stays in `Terminating`.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let plane = polyvirt_testkit::shared().await?;
+//! let client = plane.client()?;
+//! let namespace = polyvirt_testkit::namespace(&client, "my-test").await?;
+//! # Ok(()) }
+//! ```
+
+mod assets;
+pub mod audit;
+mod cluster;
+mod control_plane;
+mod error;
+mod flags;
+mod keeper;
+mod kubeconfig;
+mod pki;
+mod ports;
+mod process;
+mod spawner;
+mod state;
+
+pub use cluster::{install_crds, namespace, shared};
+pub use control_plane::{Builder, ControlPlane, Rss};
+pub use error::{Component, Error};
