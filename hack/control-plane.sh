@@ -77,7 +77,7 @@ download() {
 build_etcd() {
   local work=$1
   mkdir -p "$work/etcd.src" && cd "$work/etcd.src"
-  printf 'module polyvirt.io/etcd\n\nrequire go.etcd.io/etcd/server/v3 v%s\n' "$ETCD_VERSION" >go.mod
+  printf 'module polyvirt.io/etcd\n\ngo 1.24.0\n\nrequire go.etcd.io/etcd/server/v3 v%s\n' "$ETCD_VERSION" >go.mod
   CGO_ENABLED=0 go build -mod=mod -trimpath -ldflags '-s -w' -o "$work/etcd" go.etcd.io/etcd/server/v3
 }
 
@@ -107,7 +107,7 @@ build_kube() {
 build() {
   local work=$1 name=$2
   command -v go >/dev/null || die "$name: cannot be downloaded, and there is no Go to build it. Install Go 1.24 or later, or set KUBEBUILDER_ASSETS to a folder with ${COMPONENTS[*]}"
-  say "building $name from Go modules (kube-apiserver takes about 5 minutes on 2 cores, once)"
+  say "building $name from Go modules, once (minutes: kube-apiserver about 5 on 2 cores)"
   case "$name" in
     etcd) (build_etcd "$work") ;;
     *) (build_kube "$work" "$name") ;;

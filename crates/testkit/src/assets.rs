@@ -26,7 +26,7 @@ impl Assets {
 
 /// `$KUBEBUILDER_ASSETS`, then the cache that `hack/control-plane.sh` fills.
 fn usual_places() -> Vec<PathBuf> {
-    let from_env = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+    let from_env = path_in_env("KUBEBUILDER_ASSETS");
     let cache = path_in_env("POLYVIRT_CACHE")
         .or_else(|| path_in_env("XDG_CACHE_HOME").map(|cache| cache.join("polyvirt")))
         .or_else(|| path_in_env("HOME").map(|home| home.join(".cache/polyvirt")));

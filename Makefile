@@ -1,0 +1,86 @@
+# Polyvirt's one entry point for people and CI. `make` or `make help` lists what there is.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+STEP := hack/step.sh
+# One selection of packages and one profile wherever possible: another would build every dependency again.
+CARGO_TEST := cargo test --workspace --locked
+KUBECTL ?= kubectl
+
+export CARGO_TERM_COLOR ?= auto
+export RUST_BACKTRACE ?= 1
+
+##@ Every day
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the polyvirt program, optimised, as target/fast/polyvirt
+	cargo build --profile fast --locked --package polyvirt
+
+.PHONY: fmt
+fmt: ## Format the source
+	cargo fmt --all
+
+.PHONY: lint
+lint: ## Check format, lints, and if installed licences (cargo-deny) and scripts (shellcheck)
+	@hack/lint.sh
+
+.PHONY: clean
+clean: ## Remove everything that was built (the cached control plane stays)
+	cargo clean
+
+##@ Tests
+
+.PHONY: test
+test: ## Everything: tools, lint and all tests, on a real etcd and kube-apiserver
+	@$(STEP) tools $(MAKE) tools
+	@$(STEP) lint $(MAKE) lint
+	@$(STEP) tests $(MAKE) test-all
+	@echo "make test: all passed"
+
+.PHONY: test-all
+test-all: ## All tests, without looking at tools and lint first
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); $(CARGO_TEST) --no-fail-fast
+
+.PHONY: test-unit
+test-unit: ## Only the tests inside the crates: no control plane, seconds
+	@$(STEP) unit $(CARGO_TEST) --lib --bins
+
+.PHONY: test-integration
+test-integration: ## Only the tests of whole crates, on a real etcd and kube-apiserver
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); $(STEP) integration $(CARGO_TEST) --test '*'
+
+##@ Generated files
+
+.PHONY: generate
+generate: manifests ## Write all generated files again: CRDs and protobuf code
+	cargo run --locked --package xtask -- proto
+
+.PHONY: manifests
+manifests: ## Write the CRDs in config/crd again from their Rust types
+	UPDATE_GENERATED=1 cargo test --locked --package polyvirt-api
+
+##@ A cluster of your own
+
+.PHONY: install
+install: ## Apply the CRDs to the cluster of the current kubeconfig
+	$(KUBECTL) apply --server-side --force-conflicts -f config/crd
+
+.PHONY: run
+run: ## Run the manager on this machine against the cluster of the current kubeconfig
+	cargo run --profile fast --locked --package polyvirt -- manager
+
+##@ This machine
+
+.PHONY: tools
+tools: ## Install what is missing to build and test: packages, toolchain, etcd and kube-apiserver
+	@hack/tools.sh
