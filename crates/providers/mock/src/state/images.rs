@@ -1,0 +1,187 @@
+//! Images and imported disks: each source is prepared once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use polyvirt_contract::model::{ImageOrigin, PrepareImage, PreparedImage};
+use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
+
+use crate::config::MockConfig;
+use crate::state::State;
+use crate::state::tasks::{Action, TaskKey};
+
+/// An image that is there, or will be.
+#[derive(Debug)]
+struct Image {
+    number: u64,
+    task: Option<TaskKey>,
+}
+
+/// A disk that came in from a staging place.
+#[derive(Clone, Debug)]
+pub(crate) struct ImportedDisk {
+    pub(crate) sha256: Box<str>,
+    pub(crate) size_gib: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Images {
+    missing: BTreeSet<String>,
+    corrupt: BTreeSet<String>,
+    by_source: BTreeMap<String, Image>,
+    imported: BTreeMap<String, ImportedDisk>,
+    prepared: u64,
+}
+
+impl Images {
+    pub(crate) fn new(config: &MockConfig) -> Self {
+        Self {
+            missing: config.missing_images.clone(),
+            corrupt: config.corrupt_images.clone(),
+            by_source: BTreeMap::new(),
+            imported: BTreeMap::new(),
+            prepared: 0,
+        }
+    }
+
+    /// Whether a VM can be made from this template, path or URL.
+    pub(crate) fn source_is_there(&self, source: &str) -> Result<()> {
+        if self.missing.contains(source) {
+            return Err(ProviderError::not_found(format!("The image {source}")).at("spec.imageRef"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn imported(&self, path: &str) -> Option<&ImportedDisk> {
+        self.imported.get(path)
+    }
+
+    pub(crate) fn keep_import(&mut self, path: String, disk: ImportedDisk) {
+        self.imported.insert(path, disk);
+    }
+
+    pub(super) fn finish(&mut self, source: &str) -> Result<()> {
+        let corrupt = self.corrupt.contains(source);
+        if corrupt {
+            self.by_source.remove(source);
+            return Err(wrong_checksum(source));
+        }
+        if let Some(image) = self.by_source.get_mut(source) {
+            image.task = None;
+        }
+        Ok(())
+    }
+
+    /// Work in flight is lost with the process; what is prepared stays.
+    pub(super) fn crash(&mut self) {
+        self.by_source.retain(|_, image| image.task.is_none());
+    }
+}
+
+impl State {
+    /// Makes an image ready. The same source is prepared once, under whichever name it was asked for first.
+    pub(crate) fn image_prepare(
+        &mut self,
+        now: Duration,
+        request: &PrepareImage,
+    ) -> Result<PreparedImage> {
+        let source = source(&request.origin)?;
+        if let Some(image) = self.images.by_source.get(&source) {
+            return Ok(prepared(image, image.task.map(|task| self.tasks.id(task))));
+        }
+        self.images.source_is_there(&source)?;
+        if has_wrong_checksum(request) {
+            self.images.corrupt.insert(source.clone());
+        } else if !request.checksum.is_empty() {
+            self.images.corrupt.remove(&source);
+        }
+        self.images.prepared += 1;
+        let image = Image {
+            number: self.images.prepared,
+            task: None,
+        };
+        self.images.by_source.insert(source.clone(), image);
+        self.begin_image(now, &source)
+    }
+
+    fn begin_image(&mut self, now: Duration, source: &str) -> Result<PreparedImage> {
+        let action = Action::FinishImage(source.to_owned());
+        let task = self.perform(now, action, self.times.image)?;
+        let key = task.as_ref().map(|_| self.tasks.last_key());
+        let Some(image) = self.images.by_source.get_mut(source) else {
+            return Err(wrong_checksum(source));
+        };
+        image.task = key;
+        Ok(prepared(image, task))
+    }
+
+    /// How many images were prepared, each source once.
+    pub(crate) const fn images_prepared(&self) -> u64 {
+        self.images.prepared
+    }
+
+    /// Says whether an image is there, from now on.
+    pub(crate) fn image_missing(&mut self, source: &str, missing: bool) {
+        if missing {
+            self.images.missing.insert(source.to_owned());
+        } else {
+            self.images.missing.remove(source);
+        }
+    }
+}
+
+fn prepared(image: &Image, task: Option<polyvirt_contract::TaskId>) -> PreparedImage {
+    let name = format!("image-{}", image.number);
+    PreparedImage {
+        path: format!("mock:images/{name}.raw"),
+        id: ImageId::from(name),
+        task,
+    }
+}
+
+/// A checksum of which everybody can see that no file has it.
+fn has_wrong_checksum(request: &PrepareImage) -> bool {
+    let checksum = &request.checksum;
+    !checksum.is_empty() && !checksum.bytes().all(|byte| byte.is_ascii_hexdigit())
+        || checksum.starts_with("bad")
+}
+
+fn wrong_checksum(source: &str) -> ProviderError {
+    let message = format!(
+        "The image {source} does not have the checksum that was asked for; correct one of the two"
+    );
+    ProviderError::invalid("spec.source.checksum", message)
+}
+
+/// The word that two requests for the same image share.
+fn source(origin: &ImageOrigin) -> Result<String> {
+    let word = match origin {
+        ImageOrigin::Libvirt { path, url, .. } => first([path, url]),
+        ImageOrigin::Vsphere {
+            template_name,
+            ova_url,
+            content_library,
+        } => match content_library {
+            Some((library, item, version)) => format!("{library}/{item}/{version}"),
+            None => first([template_name, ova_url]),
+        },
+        ImageOrigin::Proxmox {
+            template_id,
+            template_name,
+            ..
+        } => template_id.map_or_else(|| template_name.clone(), |id| id.to_string()),
+        ImageOrigin::Http { url, .. } => url.clone(),
+        ImageOrigin::Registry { image, .. } => image.clone(),
+        ImageOrigin::DataVolume { namespace, name } => format!("{namespace}/{name}"),
+    };
+    if word.is_empty() {
+        let message = "The image names no template, path or URL";
+        return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.source"));
+    }
+    Ok(word)
+}
+
+fn first(words: [&String; 2]) -> String {
+    let found = words.into_iter().find(|word| !word.is_empty());
+    found.cloned().unwrap_or_default()
+}
