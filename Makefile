@@ -43,9 +43,11 @@ clean: ## Remove everything that was built (the cached control plane stays)
 .PHONY: test
 test: ## Everything: tools, lint and all tests, on a real etcd and kube-apiserver
 	@$(STEP) tools $(MAKE) tools
-	@$(STEP) lint $(MAKE) lint
-	@$(STEP) tests $(MAKE) test-all
-	@echo "make test: all passed"
+	@failed=(); \
+	$(STEP) lint $(MAKE) lint || failed+=(lint); \
+	$(STEP) tests $(MAKE) test-all || failed+=(tests); \
+	if [ $${#failed[@]} -gt 0 ]; then echo "make test: FAILED: $${failed[*]}" >&2; exit 1; fi; \
+	echo "make test: all passed"
 
 .PHONY: test-all
 test-all: ## All tests, without looking at tools and lint first
