@@ -7,8 +7,9 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What a duration field accepts, as an RE2 pattern without anchors.
-pub(crate) const PATTERN: &str = r"(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+)";
+use crate::cel::rules;
+
+const RULE: &str = r"self.matches('^(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$')";
 
 /// A length of time in the notation of Go, kept as written so that it reads back unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +69,10 @@ impl JsonSchema for GoDuration {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
+        json_schema!({
+            "type": "string",
+            "x-kubernetes-validations": rules(&[(RULE, "Write a duration like 90s or 1h30m")]),
+        })
     }
 }
 

@@ -8,9 +8,12 @@
     reason = "the API is defined as independent switches"
 )]
 
+mod cel;
+mod crds;
 pub mod duration;
 pub mod infra;
 pub mod names;
 mod schema;
 
+pub use crds::crds;
 pub use duration::GoDuration;

@@ -3,6 +3,8 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+use crate::cel::rules;
+
 /// Names of objects: DNS subdomains, so dots are fine.
 pub(crate) const NAME: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
 /// Names inside an object (disks, networks) and namespaces: DNS labels.
@@ -10,13 +12,21 @@ pub(crate) const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// Six pairs of hexadecimal digits.
 pub(crate) const MAC: &str = "^([0-9A-Fa-f]{2}[:-]){5}([0-9A-Fa-f]{2})$";
 
-/// An address with the length of its network part.
-pub(crate) const CIDR: &str = "^[0-9a-fA-F.:]+/[0-9]{1,3}$";
 /// A URL of any scheme, or `host:port`.
 pub(crate) const ENDPOINT: &str =
     r"^([a-z][a-z0-9+.-]*://.+|[a-zA-Z0-9.-]+:[0-9]+|\[[0-9a-fA-F:.]+\]:[0-9]+)$";
 
+/// An IPv4 address or mask.
+pub(crate) const IPV4: &str =
+    r"^((25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)\.){3}(25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)$";
+
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+
+const CRON_RULE: &str = concat!(
+    r"self.matches('^(@(annually|yearly|monthly|weekly|daily|midnight|hourly|reboot)",
+    r"|@every ([0-9]+(ns|us|µs|ms|s|m|h))+",
+    r"|[-0-9A-Za-z*/,?#]+( +[-0-9A-Za-z*/,?#]+){4,6})$')",
+);
 
 pub(crate) fn is_false(value: &bool) -> bool {
     !value
@@ -33,7 +43,6 @@ pub(crate) fn int<const N: i32>() -> i32 {
 /// A Kubernetes quantity: an integer or a string such as `4Gi`.
 pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "anyOf": [{ "type": "integer" }, { "type": "string" }],
         "pattern": QUANTITY,
         "x-kubernetes-int-or-string": true,
     })
@@ -41,7 +50,46 @@ pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
 
 /// An IPv4 or IPv6 address.
 pub(crate) fn ip(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "pattern": "^[0-9a-fA-F.:]+$" })
+    json_schema!({
+        "type": "string",
+        "x-kubernetes-validations": rules(&[(
+            "isIP(self)",
+            "Write an IPv4 or IPv6 address, such as 192.0.2.10",
+        )]),
+    })
+}
+
+/// An address with the length of its network part.
+pub(crate) fn cidr(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "x-kubernetes-validations": rules(&[(
+            "isCIDR(self)",
+            "Write an address with its prefix, such as 192.0.2.10/24",
+        )]),
+    })
+}
+
+/// Addresses to compare with: one, or a whole network.
+pub(crate) fn ip_or_cidr(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "x-kubernetes-validations": rules(&[(
+            "isCIDR(self) || isIP(self)",
+            "Write an address or a network, such as 192.0.2.0/24",
+        )]),
+    })
+}
+
+/// When something recurs, in the notation of cron.
+pub(crate) fn cron(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "x-kubernetes-validations": rules(&[(
+            CRON_RULE,
+            "Write five fields such as 0 3 * * *, a word such as @daily, or @every 6h",
+        )]),
+    })
 }
 
 /// Moves the values of an enum below `allOf`, where the API server checks them just the same.
@@ -64,9 +112,9 @@ fn variant_name(variant: &Value) -> Option<Value> {
     variant.get("const").cloned()
 }
 
-/// Drops the demand for `name` below a selector of a core type.
+/// Drops the demand for `name` where a core type points at a key of an object.
 ///
-/// Kubernetes lets these be empty; the schemas of k8s-openapi say otherwise.
+/// Kubernetes lets the name be empty; the schemas of k8s-openapi say otherwise.
 pub(crate) fn optional_names(schema: &mut Schema) {
     if let Some(object) = schema.as_object_mut() {
         object.values_mut().for_each(forget_required_name);
@@ -74,13 +122,13 @@ pub(crate) fn optional_names(schema: &mut Schema) {
 }
 
 fn forget_required_name(node: &mut Value) {
+    if node.pointer("/properties/key").is_some()
+        && let Some(Value::Array(required)) = node.get_mut("required")
+    {
+        required.retain(|field| field != "name");
+    }
     match node {
-        Value::Object(map) => {
-            if map.contains_key("properties") && map.contains_key("x") {
-                map.remove("required");
-            }
-            map.values_mut().for_each(forget_required_name);
-        }
+        Value::Object(map) => map.values_mut().for_each(forget_required_name),
         Value::Array(list) => list.iter_mut().for_each(forget_required_name),
         _ => {}
     }

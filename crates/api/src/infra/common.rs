@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::GoDuration;
+use crate::cel::rules;
+
 /// What an object is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -82,4 +85,33 @@ pub enum ChecksumType {
     Sha256,
     /// SHA-512.
     Sha512,
+}
+
+/// What happens after a failure that may pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "self.backoffMultiplier >= 1",
+        "backoffMultiplier must be at least 1",
+    ),
+])))]
+pub struct RetryPolicy {
+    /// How often to try again. Defaults to 3.
+    #[schemars(range(min = 0, max = 10))]
+    pub max_retries: i32,
+    /// Time before the first new try. Defaults to 5m.
+    pub retry_delay: GoDuration,
+    /// What the time grows by with each further try. Defaults to 2.
+    pub backoff_multiplier: i32,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_retries: 3,
+            retry_delay: GoDuration::literal("5m"),
+            backoff_multiplier: 2,
+        }
+    }
 }

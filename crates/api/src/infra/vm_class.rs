@@ -8,6 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cel::rules;
 use crate::infra::{DiskType, KeyProvider};
 
 /// The shape that virtual machines of this class share.
@@ -41,6 +42,12 @@ use crate::infra::{DiskType, KeyProvider};
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "(type(self.memory) == int ? quantity(string(self.memory)) : quantity(self.memory)).compareTo(quantity('1Mi')) >= 0",
+        "Memory must be at least 1Mi: write it with its unit, such as 4Gi",
+    ),
+])))]
 pub struct VMClassSpec {
     /// Number of virtual CPUs.
     #[schemars(range(min = 1, max = 128))]
@@ -108,6 +115,12 @@ impl Default for DiskDefaults {
 /// Share of the host that a VM gets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.cpuLimit) || !has(self.cpuReservation) || self.cpuReservation <= self.cpuLimit",
+        "cpuReservation must not be above cpuLimit",
+    ),
+])))]
 pub struct ResourceLimits {
     /// The most CPU in MHz. Absent means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]

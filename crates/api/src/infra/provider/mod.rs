@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
+use crate::cel::rules;
 use crate::infra::ObjectRef;
 use crate::schema::ENDPOINT;
 
@@ -60,6 +61,16 @@ pub use status::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.runtime) || self.runtime.mode != 'External' || has(self.endpoint)",
+        "Mode External needs endpoint, the address of the provider, such as grpc://host:9443",
+    ),
+    (
+        "!(self.type in ['vsphere', 'proxmox']) || has(self.endpoint)",
+        "This type needs endpoint, the address of the hypervisor, such as https://vcenter.example.com",
+    ),
+])))]
 pub struct ProviderSpec {
     /// Kind of hypervisor: vsphere, libvirt, firecracker, qemu, proxmox, mock, kubevirt, aws or
     /// azure.

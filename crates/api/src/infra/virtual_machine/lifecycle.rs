@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
+use crate::cel::rules;
 
 /// Actions around start and stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +33,12 @@ impl Default for VMLifecycle {
 /// One action; give exactly one of its members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "[has(self.exec), has(self.httpGet), has(self.snapshot)].filter(x, x).size() == 1",
+        "Give exactly one of exec, httpGet and snapshot",
+    ),
+])))]
 pub struct LifecycleHandler {
     /// Runs a command in the guest, through its agent.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,6 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cel::rules;
 use crate::infra::{LocalRef, ObjectRef, VMClassSpec, VMImageSource};
 
 pub use disk::*;
@@ -39,6 +40,10 @@ pub use status::*;
         status_replicas_path = ".status.replicas"
     ),
     selectable = ".spec.providerRef.name",
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.id) || oldSelf.status.id == '' || self.spec.providerRef == oldSelf.spec.providerRef")
+        .message("The VM exists on its provider: use a VMMigration to move it"),
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.id) || oldSelf.status.id == '' || !has(oldSelf.spec.disks) || !has(self.spec.disks) || self.spec.disks.all(new, !oldSelf.spec.disks.exists(old, old.name == new.name && old.sizeGiB > new.sizeGiB))")
+        .message("A disk can grow, never shrink: make another one and copy the data"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Power", type_ = "string", json_path = ".status.powerState"),
     printcolumn(
@@ -73,6 +78,16 @@ pub use status::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "has(self.classRef) != has(self.class)",
+        "Give exactly one of classRef and class",
+    ),
+    (
+        "[has(self.imageRef), has(self.image), has(self.importedDisk)].filter(x, x).size() == 1",
+        "Give exactly one of imageRef, image and importedDisk",
+    ),
+])))]
 pub struct VirtualMachineSpec {
     /// The Provider on which the VM runs. Fixed once the VM exists; use a VMMigration to move
     /// it.

@@ -6,11 +6,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
+use crate::cel::rules;
 use crate::infra::{ChecksumType, DiskFormat, ImageFormat, LocalRef, ObjectRef};
 
 /// Where an image comes from. Give exactly one member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "[has(self.vsphere), has(self.libvirt), has(self.proxmox), has(self.http), has(self.registry), has(self.dataVolume)].filter(x, x).size() == 1",
+        "Give exactly one of vsphere, libvirt, proxmox, http, registry and dataVolume",
+    ),
+])))]
 pub struct VMImageSource {
     /// A template, a content library item or an OVA, for vSphere.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,6 +42,12 @@ pub struct VMImageSource {
 /// An image for vSphere. Give templateName, contentLibrary or ovaURL.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "[has(self.templateName), has(self.contentLibrary), has(self.ovaURL)].filter(x, x).size() == 1",
+        "Give exactly one of templateName, contentLibrary and ovaURL",
+    ),
+])))]
 pub struct VsphereImageSource {
     /// Name of a template in the inventory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +88,12 @@ pub struct ContentLibraryItem {
 /// An image for libvirt and QEMU. Give path or url.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "has(self.path) || has(self.url)",
+        "Give path or url",
+    ),
+])))]
 pub struct LibvirtImageSource {
     /// Path of a file on the host, or name of a volume in the storage pool.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +118,12 @@ pub struct LibvirtImageSource {
 /// An image for Proxmox VE. Give templateID or templateName.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "has(self.templateID) || has(self.templateName)",
+        "Give templateID or templateName",
+    ),
+])))]
 pub struct ProxmoxImageSource {
     /// Number of the template.
     #[serde(rename = "templateID", skip_serializing_if = "Option::is_none")]
@@ -163,6 +188,12 @@ pub struct HttpImageSource {
 /// How to log in to an HTTP server. Give one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "[has(self.basicAuth), has(self.bearer), has(self.clientCert)].filter(x, x).size() == 1",
+        "Give exactly one of basicAuth, bearer and clientCert",
+    ),
+])))]
 pub struct HttpAuthentication {
     /// With a user name and a password.
     #[serde(skip_serializing_if = "Option::is_none")]

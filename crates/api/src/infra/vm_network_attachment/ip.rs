@@ -5,12 +5,18 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cel::rules;
 use crate::infra::LocalRef;
-use crate::schema::CIDR;
 
 /// How guests get their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "self.type != 'Pool' || has(self.poolConfig)",
+        "Type Pool needs poolConfig",
+    ),
+])))]
 pub struct IpAllocation {
     /// Who gives addresses: DHCP, Static, Pool or None. Defaults to DHCP.
     #[serde(rename = "type")]
@@ -34,7 +40,7 @@ pub struct IpAllocation {
 #[serde(rename_all = "camelCase")]
 pub struct StaticIpConfig {
     /// Address and prefix, such as 192.0.2.10/24.
-    #[schemars(regex(pattern = CIDR))]
+    #[schemars(schema_with = "crate::schema::cidr")]
     pub address: String,
     /// Default gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +57,7 @@ pub struct StaticIpConfig {
 #[serde(rename_all = "camelCase")]
 pub struct StaticRoute {
     /// Network that the route leads to, such as 198.51.100.0/24.
-    #[schemars(regex(pattern = CIDR))]
+    #[schemars(schema_with = "crate::schema::cidr")]
     pub destination: String,
     /// Address of the next hop.
     #[schemars(schema_with = "crate::schema::ip")]

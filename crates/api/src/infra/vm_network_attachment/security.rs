@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cel::rules;
 use crate::infra::LocalRef;
 
 /// Firewall, isolation and encryption of a network.
@@ -52,10 +53,20 @@ pub struct FirewallRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<PortRange>,
     /// Where packets come from, such as 192.0.2.0/24. Absent means anywhere.
-    #[serde(rename = "sourceCIDR", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "sourceCIDR",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "crate::schema::ip_or_cidr")]
     pub source_cidr: Option<String>,
     /// Where packets go. Absent means anywhere.
-    #[serde(rename = "destinationCIDR", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "destinationCIDR",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "crate::schema::ip_or_cidr")]
     pub destination_cidr: Option<String>,
     /// Place among the rules; the lowest is looked at first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +77,12 @@ pub struct FirewallRule {
 /// Ports from start to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.end) || self.start <= self.end",
+        "The last port must not be below the first",
+    ),
+])))]
 pub struct PortRange {
     /// First port.
     #[schemars(range(min = 1, max = 65535))]

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cel::rules;
+
 /// A network on vSphere.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -49,6 +51,24 @@ pub struct DistributedSwitch {
 /// VLANs of a port group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "self.type != 'vlan' || has(self.vlanID)",
+        "Type vlan needs vlanID",
+    ),
+    (
+        "self.type != 'pvlan' || has(self.primaryVlanID) && has(self.secondaryVlanID)",
+        "Type pvlan needs primaryVlanID and secondaryVlanID",
+    ),
+    (
+        "self.type != 'trunk' || has(self.trunkVlanIDs)",
+        "Type trunk needs trunkVlanIDs",
+    ),
+    (
+        "!has(self.trunkVlanIDs) || self.trunkVlanIDs.all(id, id >= 0 && id <= 4094)",
+        "A VLAN is a number from 0 to 4094",
+    ),
+])))]
 pub struct VlanConfig {
     /// How packets are tagged: none, vlan, pvlan or trunk. Defaults to none.
     #[serde(rename = "type")]
@@ -97,6 +117,12 @@ impl Default for PortgroupSecurity {
 /// Bandwidth of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.peakBandwidth) || !has(self.averageBandwidth) || self.averageBandwidth <= self.peakBandwidth",
+        "averageBandwidth must not be above peakBandwidth",
+    ),
+])))]
 pub struct TrafficShaping {
     /// Whether bandwidth is limited. Defaults to false.
     pub enabled: bool,

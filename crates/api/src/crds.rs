@@ -1,0 +1,114 @@
+//! The CustomResourceDefinitions, ready to be applied.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    ValidationRule,
+};
+use kube::CustomResourceExt;
+
+use crate::infra::{
+    Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
+    VMSet, VMSnapshot, VirtualMachine,
+};
+
+/// Every CustomResourceDefinition of Polyvirt, always in the same order.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    let mut crds = vec![
+        Provider::crd(),
+        VirtualMachine::crd(),
+        VMClass::crd(),
+        VMImage::crd(),
+        VMNetworkAttachment::crd(),
+        VMSnapshot::crd(),
+        VMClone::crd(),
+        VMSet::crd(),
+        VMPlacementPolicy::crd(),
+        VMMigration::crd(),
+    ];
+    crds.iter_mut().for_each(polish);
+    crds
+}
+
+fn polish(crd: &mut CustomResourceDefinition) {
+    let versions = crd.spec.versions.iter_mut();
+    let schemas =
+        versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut());
+    for schema in schemas {
+        polish_schema(schema);
+        complete_root(schema);
+    }
+}
+
+/// States what every object has, and asks for a spec by a rule with a message.
+fn complete_root(root: &mut JSONSchemaProps) {
+    let properties = root.properties.get_or_insert_default();
+    for (name, type_, description) in ROOT_FIELDS {
+        properties.insert(name.into(), plain(type_, description));
+    }
+    root.required = None;
+    root.x_kubernetes_validations
+        .get_or_insert_default()
+        .push(ValidationRule {
+            rule: "has(self.spec)".into(),
+            message: Some("Give spec: it says what is wanted".into()),
+            ..ValidationRule::default()
+        });
+}
+
+const ROOT_FIELDS: [(&str, &str, &str); 3] = [
+    (
+        "apiVersion",
+        "string",
+        "Group and version of the kind, infra.virtrigaud.io/v1beta1.",
+    ),
+    ("kind", "string", "The kind of the object."),
+    (
+        "metadata",
+        "object",
+        "Name, namespace, labels and annotations of the object.",
+    ),
+];
+
+fn plain(type_: &str, description: &str) -> JSONSchemaProps {
+    JSONSchemaProps {
+        type_: Some(type_.into()),
+        description: Some(description.into()),
+        ..JSONSchemaProps::default()
+    }
+}
+
+/// Makes the schema of a Rust type one that people would have written for Kubernetes.
+///
+/// schemars marks every `Option` as nullable; then the API server would store `null` instead of
+/// the default, and rules would have to tell null from absent.
+fn polish_schema(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    if let Some(text) = schema.description.as_mut() {
+        *text = unwrap_lines(text);
+    }
+    children(schema).for_each(polish_schema);
+}
+
+fn unwrap_lines(text: &str) -> String {
+    let paragraphs: Vec<_> = text.split("\n\n").map(|p| p.replace('\n', " ")).collect();
+    paragraphs.join("\n\n")
+}
+
+fn children(schema: &mut JSONSchemaProps) -> impl Iterator<Item = &mut JSONSchemaProps> {
+    let properties = schema
+        .properties
+        .iter_mut()
+        .flat_map(|map| map.values_mut());
+    let items = schema.items.iter_mut().filter_map(|items| match items {
+        JSONSchemaPropsOrArray::Schema(one) => Some(one.as_mut()),
+        JSONSchemaPropsOrArray::Schemas(_) => None,
+    });
+    let values = schema
+        .additional_properties
+        .iter_mut()
+        .filter_map(|extra| match extra {
+            JSONSchemaPropsOrBool::Schema(one) => Some(one.as_mut()),
+            JSONSchemaPropsOrBool::Bool(_) => None,
+        });
+    properties.chain(items).chain(values)
+}
