@@ -66,6 +66,8 @@ pub enum Claim {
     Missing,
     /// Both are there.
     Held,
+    /// Another object carries the same identity and has the better right to it.
+    Disputed,
 }
 
 /// Whether the user has deleted the object.

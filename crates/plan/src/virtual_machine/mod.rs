@@ -17,11 +17,15 @@
 //! - nothing is ever done to a VM that is somebody else's;
 //! - the finalizer goes only when absence was proved, the policy is to retain, or the user forced it.
 
+pub mod desired;
 pub mod facts;
 pub mod next;
+pub mod record;
+pub mod report;
 pub mod size;
 pub mod step;
 
 pub use facts::*;
 pub use next::next_step;
+pub use report::{Outcome, PassEnd, report};
 pub use step::*;

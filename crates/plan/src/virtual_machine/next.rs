@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{
     Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness, Intent, Life,
-    Observed, OnDrift, OperationKind, Origin, ProviderFacts, RestartPolicy,
+    Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts, RestartPolicy,
 };
 use crate::virtual_machine::size::{differences, power_matches};
 use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
@@ -43,6 +43,7 @@ fn hold_back_repeats(facts: &Facts<'_>, step: Step) -> Step {
 fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
     match facts.object.claim {
         Claim::Missing => return Step::Done(Done::NothingToRelease),
+        Claim::Disputed => return Step::Release(Release::NotOurs),
         Claim::Held if facts.object.attention == Attention::Paused && facts.object.force == Force::No => {
             return Step::Done(Done::Paused);
         }
@@ -110,8 +111,19 @@ fn unreachable(facts: &Facts<'_>) -> Option<Step> {
 }
 
 fn task_in_flight(facts: &Facts<'_>) -> Option<Step> {
-    let task = facts.record.operation.as_ref()?.task.clone()?;
+    let operation = facts.record.operation.as_ref()?;
+    let task = operation.task.clone()?;
+    if overdue_shutdown(facts, operation) {
+        return None;
+    }
     Some(Step::CheckTask(task))
+}
+
+/// A guest that was asked to stop and takes too long is no longer waited for.
+fn overdue_shutdown(facts: &Facts<'_>, operation: &Operation) -> bool {
+    let timeout = facts.desired.map_or(Duration::MAX, |d| d.graceful_timeout);
+    operation.kind == OperationKind::GracefulStop
+        && remaining(facts.now, operation.since, timeout).is_none()
 }
 
 fn stranger(vm: &VmState) -> Problem {

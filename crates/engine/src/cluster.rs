@@ -1,0 +1,80 @@
+//! What the controllers do to Kubernetes. A trait, so that the simulation can stop the manager between any two effects.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kube::Resource;
+use polyvirt_plan::Note;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::runtime::key::{Key, Kind, ObjectKey};
+
+/// The data of a Secret.
+pub type SecretData = BTreeMap<String, Bytes>;
+
+/// A write of one of our objects.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    /// Merge into the object; carries the resource version that it was made from, so that a race is a conflict.
+    Metadata(Value),
+    /// The whole status that we own, by server-side apply.
+    Status(Value),
+}
+
+/// Why Kubernetes refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// The object is gone.
+    #[error("The object no longer exists")]
+    NotFound,
+    /// Somebody changed the object meanwhile.
+    #[error("The object was changed meanwhile")]
+    Conflict,
+    /// The API server will never take this.
+    #[error("The API server refused the write: {0}")]
+    Invalid(String),
+    /// We lack a permission.
+    #[error("The API server forbids it: {0}. Check the manager's RBAC")]
+    Forbidden(String),
+    /// The API server cannot be reached or is busy.
+    #[error("The API server does not answer: {0}")]
+    Unavailable(String),
+}
+
+/// The object that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Kind and name.
+    pub key: Key,
+    /// The object's UID.
+    pub uid: String,
+}
+
+impl About {
+    /// The object as the API server gave it to us.
+    pub fn of<K: Resource>(kind: Kind, object: &K) -> Self {
+        let uid = object.meta().uid.clone().unwrap_or_default();
+        Self { key: Key::new(kind, ObjectKey::of(object)), uid }
+    }
+}
+
+/// Kubernetes, as far as the controllers change it.
+#[async_trait]
+pub trait Cluster: Send + Sync {
+    /// Writes, and returns the object as it is now (JSON).
+    async fn patch(&self, key: &Key, patch: Patch) -> Result<String, ClusterError>;
+
+    /// The data of a Secret; `None` if it does not exist.
+    async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError>;
+
+    /// Tells people. Best effort, never in the way of the work.
+    fn event(&self, about: &About, note: Note);
+}
+
+/// Writes, and parses the answer.
+pub async fn patch<K: DeserializeOwned>(cluster: &dyn Cluster, key: &Key, patch: Patch) -> Result<K, ClusterError> {
+    let text = cluster.patch(key, patch).await?;
+    serde_json::from_str(&text).map_err(|e| ClusterError::Invalid(format!("cannot read the answer: {e}")))
+}

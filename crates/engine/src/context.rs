@@ -1,0 +1,92 @@
+//! What every pass works with.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_contract::model::VmState;
+use polyvirt_plan::virtual_machine::Sent;
+
+use crate::cluster::Cluster;
+use crate::link::Links;
+use crate::runtime::key::ObjectKey;
+use crate::runtime::store::Store;
+use crate::runtime::vm_index::VmIndex;
+
+/// The caches, one a kind.
+#[derive(Default)]
+pub struct Stores {
+    /// VMs.
+    pub vms: Store<VirtualMachine>,
+    /// Who refers to what.
+    pub index: VmIndex,
+    /// Hypervisors.
+    pub providers: Store<Provider>,
+    /// Sizes.
+    pub classes: Store<VMClass>,
+    /// Images.
+    pub images: Store<VMImage>,
+    /// Networks.
+    pub networks: Store<VMNetworkAttachment>,
+}
+
+/// What the process remembers of one VM between passes. Losing it costs a question to the provider, never correctness.
+#[derive(Clone, Debug, Default)]
+pub struct Memo {
+    /// The last change that was sent, and the VM as it was then.
+    pub sent: Option<(Sent, Option<Arc<VmState>>)>,
+}
+
+/// Tells the time; the simulation has its own.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Told what the answers to our writes changed, so that it wakes whoever they concern.
+pub trait Observer: Send + Sync {
+    /// A VirtualMachine changed.
+    fn vm(&self, change: crate::runtime::store::Change<VirtualMachine>);
+    /// An image changed.
+    fn image(&self, change: crate::runtime::store::Change<VMImage>);
+}
+
+/// What every pass works with.
+pub struct Context {
+    /// The caches.
+    pub stores: Arc<Stores>,
+    /// Kubernetes.
+    pub cluster: Arc<dyn Cluster>,
+    /// The providers.
+    pub links: Arc<Links>,
+    /// The time.
+    pub clock: Clock,
+    /// Told of our own writes.
+    pub observer: Arc<dyn Observer>,
+    memos: Mutex<HashMap<ObjectKey, Memo>>,
+}
+
+impl Context {
+    /// A context with nothing remembered, as after a start.
+    pub fn new(stores: Arc<Stores>, cluster: Arc<dyn Cluster>, links: Arc<Links>, clock: Clock, observer: Arc<dyn Observer>) -> Self {
+        Self { stores, cluster, links, clock, observer, memos: Mutex::default() }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// What is remembered of a VM.
+    pub fn memo(&self, key: &ObjectKey) -> Memo {
+        self.memos.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned().unwrap_or_default()
+    }
+
+    /// Remembers something of a VM; nothing is kept for a VM of which there is nothing to remember.
+    pub fn remember(&self, key: &ObjectKey, memo: Memo) {
+        let mut memos = self.memos.lock().unwrap_or_else(PoisonError::into_inner);
+        if memo.sent.is_some() {
+            memos.insert(key.clone(), memo);
+        } else {
+            memos.remove(key);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What a provider has told about its VMs: the newest word of each, whatever the order in which the words came.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use polyvirt_contract::model::VmState;
+use polyvirt_contract::watch::{TaskState, VmEvent};
+use polyvirt_contract::{Identity, TaskId, VmId};
+
+use crate::runtime::key::ObjectKey;
+
+/// How many ended tasks and deleted VMs are remembered. More than can be in flight at once.
+const REMEMBERED: usize = 4096;
+
+/// Whom a word of the provider concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Concerns {
+    /// A VM, by its id and by its identity where it has one.
+    Vm(VmId, Option<Identity>),
+    /// The object that waits for a task.
+    Object(ObjectKey),
+    /// Every VM of the provider: the picture is complete for the first time, or again.
+    Everyone,
+}
+
+/// The newest word about each VM of one provider.
+#[derive(Default)]
+pub struct Observations {
+    vms: HashMap<VmId, Arc<VmState>>,
+    by_identity: HashMap<Identity, VmId>,
+    gone: Remembered<VmId, u64>,
+    tasks: Remembered<TaskId, TaskState>,
+    waiting: HashMap<TaskId, ObjectKey>,
+    /// VMs that were there before the present stream and have not been told in it yet.
+    untold: Option<HashSet<VmId>>,
+    synced: bool,
+}
+
+impl Observations {
+    /// Whether a VM that is not in here is not on the hypervisor, as far as the stream knows.
+    pub const fn synced(&self) -> bool {
+        self.synced
+    }
+
+    /// The VM of that id.
+    pub fn get(&self, id: &VmId) -> Option<Arc<VmState>> {
+        self.vms.get(id).cloned()
+    }
+
+    /// The VM that carries the identity.
+    pub fn find(&self, identity: &Identity) -> Option<Arc<VmState>> {
+        self.by_identity.get(identity).and_then(|id| self.get(id))
+    }
+
+    /// How many VMs the provider has told of.
+    pub fn len(&self) -> usize {
+        self.vms.len()
+    }
+
+    /// Whether the provider has told of none.
+    pub fn is_empty(&self) -> bool {
+        self.vms.is_empty()
+    }
+
+    /// A new stream begins: everything will be told again.
+    pub fn begin_stream(&mut self) {
+        self.synced = false;
+        self.untold = Some(self.vms.keys().cloned().collect());
+    }
+
+    /// The stream broke: what is here may be old.
+    pub fn end_stream(&mut self) {
+        self.synced = false;
+    }
+
+    /// Takes a message of the stream.
+    pub fn apply(&mut self, event: VmEvent) -> Vec<Concerns> {
+        match event {
+            VmEvent::State(state) => {
+                if let Some(untold) = &mut self.untold {
+                    untold.remove(&state.id);
+                }
+                self.put(state).into_iter().collect()
+            }
+            VmEvent::Gone { id, identity, revision } => self.remove(&id, identity, revision).into_iter().collect(),
+            VmEvent::Task { id, state } => self.task(id, state).into_iter().collect(),
+            VmEvent::Synced => self.complete(),
+            VmEvent::Heartbeat => Vec::new(),
+        }
+    }
+
+    /// Takes a whole list, from a provider that cannot stream.
+    pub fn replace(&mut self, list: Vec<VmState>) -> Vec<Concerns> {
+        let first = !self.synced;
+        self.begin_stream();
+        let mut concerns: Vec<_> = list.into_iter().flat_map(|vm| self.apply(VmEvent::State(vm))).collect();
+        let ended = self.complete();
+        if first { ended } else { concerns.extend(ended.into_iter().filter(|c| *c != Concerns::Everyone)); concerns }
+    }
+
+    /// Takes an answer that we asked for; it is the truth of its moment.
+    pub fn put(&mut self, state: VmState) -> Option<Concerns> {
+        let old = self.vms.get(&state.id);
+        let known = old.map_or(0, |vm| vm.revision).max(self.gone.get(&state.id).copied().unwrap_or(0));
+        let newer = state.revision == 0 || state.revision > known;
+        if !newer || old.is_some_and(|old| **old == state) {
+            return None;
+        }
+        self.gone.forget(&state.id);
+        let identity = state.owner.as_ref().map(|o| o.identity.clone());
+        if let Some(identity) = &identity {
+            self.by_identity.insert(identity.clone(), state.id.clone());
+        }
+        let id = state.id.clone();
+        self.vms.insert(id.clone(), Arc::new(state));
+        Some(Concerns::Vm(id, identity))
+    }
+
+    /// The provider has looked and the VM is not there.
+    pub fn absent(&mut self, id: &VmId) {
+        let revision = self.vms.get(id).map_or(0, |vm| vm.revision);
+        self.remove(id, None, revision);
+    }
+
+    fn remove(&mut self, id: &VmId, identity: Option<Identity>, revision: u64) -> Option<Concerns> {
+        let known = self.vms.get(id).map_or(0, |vm| vm.revision);
+        if revision != 0 && revision < known {
+            return None;
+        }
+        self.gone.put(id.clone(), revision.max(known));
+        let old = self.vms.remove(id);
+        let identity = identity.or_else(|| old.as_ref()?.owner.as_ref().map(|o| o.identity.clone()));
+        if let Some(identity) = &identity {
+            if self.by_identity.get(identity) == Some(id) {
+                self.by_identity.remove(identity);
+            }
+        }
+        Some(Concerns::Vm(id.clone(), identity))
+    }
+
+    fn complete(&mut self) -> Vec<Concerns> {
+        let first = !self.synced;
+        self.synced = true;
+        let untold = self.untold.take().unwrap_or_default();
+        let mut concerns: Vec<_> = untold.into_iter().filter_map(|id| self.remove(&id, None, 0)).collect();
+        if first {
+            concerns.push(Concerns::Everyone);
+        }
+        concerns
+    }
+
+    fn task(&mut self, id: TaskId, state: TaskState) -> Option<Concerns> {
+        if matches!(state, TaskState::Running { .. }) {
+            return None;
+        }
+        let waiter = self.waiting.remove(&id);
+        self.tasks.put(id, state);
+        waiter.map(Concerns::Object)
+    }
+
+    /// Whether this process is told of the task's end by the stream.
+    pub fn awaits(&self, task: &TaskId) -> bool {
+        self.synced && self.waiting.contains_key(task)
+    }
+
+    /// Wake this object when the task ends.
+    pub fn await_task(&mut self, task: &TaskId, object: &ObjectKey) {
+        self.waiting.insert(task.clone(), object.clone());
+    }
+
+    /// How the task ended, if the stream has told.
+    pub fn take_task(&mut self, task: &TaskId) -> Option<TaskState> {
+        let state = self.tasks.take(task)?;
+        self.waiting.remove(task);
+        Some(state)
+    }
+}
+
+/// A map that forgets its oldest entries.
+struct Remembered<K, V> {
+    map: HashMap<K, V>,
+    order: VecDeque<K>,
+}
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self { map: HashMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Clone + Eq + std::hash::Hash, V> Remembered<K, V> {
+    fn get(&self, key: &K) -> Option<&V> {
+        self.map.get(key)
+    }
+
+    fn put(&mut self, key: K, value: V) {
+        if self.map.insert(key.clone(), value).is_none() {
+            self.order.push_back(key);
+        }
+        while self.order.len() > REMEMBERED {
+            if let Some(oldest) = self.order.pop_front() {
+                self.map.remove(&oldest);
+            }
+        }
+    }
+
+    fn take(&mut self, key: &K) -> Option<V> {
+        self.map.remove(key)
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.map.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polyvirt_contract::model::{Owner, PowerState};
+
+    use super::*;
+
+    fn vm(revision: u64, power: PowerState) -> VmState {
+        let owner = Owner { identity: "me".into(), namespace: "ns".into(), name: "a".into() };
+        VmState { id: "1".into(), owner: Some(owner), revision, power, ..VmState::default() }
+    }
+
+    #[test]
+    fn late_and_repeated_words_change_nothing() {
+        let mut seen = Observations::default();
+        assert!(seen.put(vm(2, PowerState::On)).is_some());
+        assert!(seen.put(vm(2, PowerState::On)).is_none());
+        assert!(seen.put(vm(1, PowerState::Off)).is_none());
+        assert_eq!(seen.get(&"1".into()).expect("there").power, PowerState::On);
+        assert!(seen.find(&"me".into()).is_some());
+    }
+
+    #[test]
+    fn a_deleted_vm_does_not_come_back_by_a_late_word() {
+        let mut seen = Observations::default();
+        seen.put(vm(2, PowerState::On));
+        seen.apply(VmEvent::Gone { id: "1".into(), identity: None, revision: 3 });
+        assert!(seen.put(vm(2, PowerState::On)).is_none());
+        assert!(seen.find(&"me".into()).is_none());
+        assert!(seen.put(vm(4, PowerState::On)).is_some());
+    }
+
+    #[test]
+    fn what_a_new_stream_does_not_tell_is_gone() {
+        let mut seen = Observations::default();
+        seen.put(vm(2, PowerState::On));
+        seen.begin_stream();
+        assert!(!seen.synced());
+        let concerns = seen.apply(VmEvent::Synced);
+        assert!(concerns.contains(&Concerns::Vm("1".into(), Some("me".into()))));
+        assert!(concerns.contains(&Concerns::Everyone));
+        assert!(seen.is_empty());
+    }
+
+    #[test]
+    fn a_task_wakes_whoever_waits_whether_it_ends_before_or_after() {
+        let mut seen = Observations::default();
+        let object = ObjectKey::new("ns", "a");
+        seen.await_task(&"t".into(), &object);
+        let end = VmEvent::Task { id: "t".into(), state: TaskState::Succeeded };
+        assert_eq!(seen.apply(end.clone()), vec![Concerns::Object(object)]);
+        assert_eq!(seen.take_task(&"t".into()), Some(TaskState::Succeeded));
+        assert!(seen.apply(end).is_empty());
+        assert_eq!(seen.take_task(&"t".into()), Some(TaskState::Succeeded));
+        assert_eq!(seen.take_task(&"t".into()), None);
+    }
+}

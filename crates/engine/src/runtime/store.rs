@@ -1,0 +1,164 @@
+//! A cache of one kind, fed by a watch and by the answers to our own writes.
+//!
+//! The answer of a write is newer than the watch, so it goes in at once and a pass never plans on a status that it has itself
+//! replaced. The watch may then deliver older versions: they are dropped by their resource version.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::Resource;
+
+use crate::runtime::key::ObjectKey;
+
+/// What became of an object that was put into a store.
+#[derive(Clone, Debug)]
+pub enum Change<K> {
+    /// It was not there before.
+    Added(Arc<K>),
+    /// It replaced an older version.
+    Updated {
+        /// The older version.
+        old: Arc<K>,
+        /// The one that is there now.
+        new: Arc<K>,
+    },
+    /// It is gone.
+    Removed(Arc<K>),
+}
+
+struct Inner<K> {
+    objects: HashMap<ObjectKey, Arc<K>>,
+    /// The newest version that the watch has delivered. An answer older than this, for an object that is not there, is of an
+    /// object that was deleted meanwhile.
+    watched: u64,
+}
+
+/// A cache of one kind.
+pub struct Store<K> {
+    inner: Mutex<Inner<K>>,
+}
+
+impl<K> Default for Store<K> {
+    fn default() -> Self {
+        Self { inner: Mutex::new(Inner { objects: HashMap::new(), watched: 0 }) }
+    }
+}
+
+impl<K: Resource> Store<K> {
+    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+        // A panic in another pass cannot leave the map half changed: every change is a single insert or remove.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The object as we know it.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.lock().objects.get(key).cloned()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lock().objects.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them. For rare, whole-kind work only.
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.lock().objects.values().cloned().collect()
+    }
+
+    /// Names of all of them.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.lock().objects.keys().cloned().collect()
+    }
+
+    /// Takes what the watch delivered. `None` if we know a newer version.
+    pub fn watched(&self, object: K) -> Option<Change<K>> {
+        let version = version(&object);
+        let mut inner = self.lock();
+        inner.watched = inner.watched.max(version);
+        inner.insert(object, version)
+    }
+
+    /// Takes the answer of a write of ours. `None` if we know a newer version, or the object is gone.
+    pub fn written(&self, object: K) -> Option<Change<K>> {
+        let version = version(&object);
+        let mut inner = self.lock();
+        let gone = !inner.objects.contains_key(&ObjectKey::of(&object)) && version <= inner.watched;
+        if gone {
+            return None;
+        }
+        inner.insert(object, version)
+    }
+
+    /// Takes a deletion that the watch delivered.
+    pub fn removed(&self, object: &K) -> Option<Change<K>> {
+        let mut inner = self.lock();
+        inner.watched = inner.watched.max(version(object));
+        inner.objects.remove(&ObjectKey::of(object)).map(Change::Removed)
+    }
+
+    /// Removes what a fresh list no longer has.
+    pub fn remove_key(&self, key: &ObjectKey) -> Option<Change<K>> {
+        self.lock().objects.remove(key).map(Change::Removed)
+    }
+}
+
+impl<K: Resource> Inner<K> {
+    fn insert(&mut self, object: K, version_now: u64) -> Option<Change<K>> {
+        let key = ObjectKey::of(&object);
+        let known = self.objects.get(&key).map(|old| version(&**old));
+        // Version 0 is one that cannot be compared: take it.
+        if known.is_some_and(|known| version_now != 0 && known >= version_now) {
+            return None;
+        }
+        let new = Arc::new(object);
+        Some(match self.objects.insert(key, new.clone()) {
+            Some(old) => Change::Updated { old, new },
+            None => Change::Added(new),
+        })
+    }
+}
+
+/// Resource versions of one API server grow; comparing them is allowed since Kubernetes 1.35 and was true before.
+fn version<K: Resource>(object: &K) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn object(version: u64) -> ConfigMap {
+        let mut map = ConfigMap::default();
+        map.metadata.namespace = Some("ns".into());
+        map.metadata.name = Some("a".into());
+        map.metadata.resource_version = Some(version.to_string());
+        map
+    }
+
+    #[test]
+    fn an_answer_beats_the_watch_that_lags() {
+        let store = Store::default();
+        assert!(matches!(store.watched(object(1)), Some(Change::Added(_))));
+        assert!(matches!(store.written(object(3)), Some(Change::Updated { .. })));
+        assert!(store.watched(object(2)).is_none());
+        let now = store.get(&ObjectKey::new("ns", "a")).expect("there");
+        assert_eq!(now.metadata.resource_version.as_deref(), Some("3"));
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_what_was_deleted() {
+        let store = Store::default();
+        store.watched(object(1));
+        store.removed(&object(5));
+        assert!(store.written(object(4)).is_none());
+        assert!(store.is_empty());
+        assert!(matches!(store.written(object(6)), Some(Change::Added(_))));
+    }
+}

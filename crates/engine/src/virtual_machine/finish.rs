@@ -1,0 +1,121 @@
+//! The end of a pass: status once and only if it differs, events, and when to come again.
+
+use polyvirt_contract::ErrorKind;
+use polyvirt_contract::model::{PowerState, VmState};
+use polyvirt_plan::virtual_machine::size::{differences, power_matches};
+use polyvirt_plan::virtual_machine::{Desired, Done, OperationKind, Outcome, PassEnd, record, report};
+use polyvirt_plan::{Note, Reason};
+use serde_json::json;
+
+use super::act::wait_next;
+use super::pass::Pass;
+use crate::cluster::{About, ClusterError, Patch};
+use crate::next::Next;
+use crate::runtime::key::Kind;
+
+impl Pass<'_> {
+    /// Reports, remembers, and says when to come again.
+    pub async fn finish(mut self, outcome: Outcome) -> Next {
+        if outcome == Outcome::Done(Done::NothingToRelease) {
+            return Next::Idle;
+        }
+        self.settle(&outcome);
+        let written = self.write_status(&outcome).await;
+        self.ctx.remember(&self.key, std::mem::take(&mut self.memo));
+        match written {
+            Ok(()) => self.next(&outcome),
+            Err(error) => Next::after_refusal(&error),
+        }
+    }
+
+    /// Takes note of what was reached.
+    fn settle(&mut self, outcome: &Outcome) {
+        let Some(vm) = self.present().cloned() else { return };
+        self.end_shutdown(&vm);
+        let Ok(desired) = &self.desired else { return };
+        let Outcome::Done(done) = outcome else { return };
+        let (desired, done) = (desired.clone(), done.clone());
+        self.memo.sent = None;
+        self.apply_reached(&desired, &done, &vm);
+        self.close_reboot(&vm);
+    }
+
+    fn apply_reached(&mut self, desired: &Desired, done: &Done, vm: &VmState) {
+        if power_matches(desired.power, vm.power) == Some(true) {
+            self.record.applied.power = Some(desired.power);
+        }
+        let open = differences(&desired.shape(), vm);
+        let waits = |field: &str| vm.restart_required.iter().any(|f| f == field);
+        self.record.restart_required = match done {
+            Done::RestartNeeded(fields) => fields.clone(),
+            _ => vm.restart_required.clone(),
+        };
+        if open.iter().all(|d| waits(d.field) || self.record.restart_required.iter().any(|f| f == d.field))
+            || self.record.applied.shape.is_none()
+        {
+            self.record.applied.shape = Some(desired.shape());
+        }
+    }
+
+    /// The wait for the guest ends when it is off, or when nobody wants it off any more.
+    fn end_shutdown(&mut self, vm: &VmState) {
+        let Some(operation) = &self.record.operation else { return };
+        let unwanted = self.desired.as_ref().is_ok_and(|d| d.power != polyvirt_plan::virtual_machine::DesiredPower::OffGraceful);
+        if operation.kind == OperationKind::GracefulStop && (vm.power == PowerState::Off || unwanted) {
+            self.record.operation = None;
+        }
+    }
+
+    fn close_reboot(&mut self, vm: &VmState) {
+        let asked = record::object(&self.vm).reboot.to_owned();
+        if asked.is_empty() || asked == self.record.reboot_handled {
+            return;
+        }
+        if vm.power == PowerState::Off {
+            let text = format!("Reboot {asked} was asked for, but the VM is off");
+            self.notes.push(Note::normal(Reason::RebootSkipped, text));
+        }
+        self.record.reboot_handled = asked;
+    }
+
+    /// Writes the status if it differs from what is there.
+    pub(super) async fn write_status(&mut self, outcome: &Outcome) -> Result<(), ClusterError> {
+        let observed = self.present().cloned();
+        let (status, mut notes) = report(&PassEnd {
+            vm: &self.vm,
+            record: &self.record,
+            intent: self.intent,
+            outcome,
+            observed: observed.as_deref(),
+            desired: self.desired.as_ref().ok(),
+            ignored_fields: &self.ignored_fields,
+            now: self.ctx.now(),
+        });
+        if let Some(status) = status {
+            let body = json!({
+                "apiVersion": "infra.virtrigaud.io/v1beta1",
+                "kind": "VirtualMachine",
+                "metadata": {"name": self.key.name(), "namespace": self.key.namespace()},
+                "status": status,
+            });
+            self.write(Patch::Status(body)).await?;
+        }
+        notes.splice(0..0, std::mem::take(&mut self.notes));
+        let about = About::of(Kind::VirtualMachine, &*self.vm);
+        notes.into_iter().for_each(|note| self.ctx.cluster.event(&about, note));
+        Ok(())
+    }
+
+    fn next(&self, outcome: &Outcome) -> Next {
+        match outcome {
+            Outcome::Done(_) => Next::Idle,
+            Outcome::Waiting(wait) => wait_next(wait),
+            Outcome::InFlight(_) => Next::After(self.task_recheck()),
+            Outcome::Stopped(problem) => match problem.reason {
+                Reason::IdentityConflict | Reason::NameConflict => Next::after_error(ErrorKind::NameConflict),
+                _ => Next::Idle,
+            },
+            Outcome::Failed(error) => Next::after_error(error.kind),
+        }
+    }
+}

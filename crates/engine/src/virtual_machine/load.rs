@@ -1,0 +1,164 @@
+//! The beginning of a pass: the object and all that it refers to, from the caches alone.
+
+use std::sync::Arc;
+
+use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_contract::model::VmState;
+use polyvirt_contract::{Capabilities, Extension, Identity};
+use polyvirt_plan::virtual_machine::desired::{References, resolve};
+use polyvirt_plan::virtual_machine::{Claim, Desired, Record, record};
+use polyvirt_plan::{Problem, Reason, honoured};
+
+use super::pass::{Pass, Reach, Ready, Seen, reach};
+use crate::context::Context;
+use crate::runtime::key::ObjectKey;
+use crate::runtime::vm_index::{Target, provider_of};
+
+impl<'a> Pass<'a> {
+    /// Reads everything; asks nobody.
+    pub fn load(ctx: &'a Context, key: &ObjectKey, vm: Arc<VirtualMachine>) -> Self {
+        let identity = record::identity(&vm);
+        let provider_key = provider_of(&vm);
+        let provider = ctx.stores.providers.get(&provider_key);
+        let reach = reach(ctx.links.get(&provider_key), provider.is_some());
+        let loaded = Loaded::load(ctx, &vm, provider);
+        let rival = rival(ctx, key, &vm, &identity);
+        let record = record::record(&vm);
+        let mut pass = Self {
+            ctx,
+            key: key.clone(),
+            identity,
+            claim: rival.is_some().then_some(Claim::Disputed),
+            desired: Ok(Desired::default()),
+            ignored_fields: Vec::new(),
+            intent: record::intent(&vm),
+            seen: Seen::Unknown,
+            memo: ctx.memo(key),
+            notes: Vec::new(),
+            record,
+            reach,
+            vm,
+        };
+        pass.resolve(&loaded, rival);
+        pass.seen = pass.told();
+        pass
+    }
+
+    fn resolve(&mut self, loaded: &Loaded, rival: Option<ObjectKey>) {
+        let capabilities = self.ready().map(|r| r.capabilities.clone()).unwrap_or_default();
+        self.desired = match rival {
+            Some(other) => Err(disputed(&other)),
+            None => loaded.resolve(&self.vm, &capabilities, &self.identity),
+        };
+        self.ignored_fields = match &self.reach {
+            Reach::Ready(ready) => loaded.ignored(&self.vm, ready),
+            _ => Vec::new(),
+        };
+    }
+
+    /// What the provider's stream has told. Absence is believed only where acting on it is harmless: a create is then
+    /// find-or-create. Everywhere else the provider is asked.
+    fn told(&self) -> Seen {
+        let Reach::Ready(ready) = &self.reach else { return Seen::Unknown };
+        let (synced, found) = ready.link.seen(|seen| {
+            let by_id = self.record.id.as_ref().and_then(|id| seen.get(id));
+            (seen.synced(), by_id.or_else(|| seen.find(&self.identity)))
+        });
+        if !synced {
+            return Seen::Unknown;
+        }
+        match found {
+            Some(vm) => self.judge(vm),
+            None if self.may_believe_absence(ready) => Seen::Absent,
+            None => Seen::Unknown,
+        }
+    }
+
+    fn may_believe_absence(&self, ready: &Ready) -> bool {
+        let Record { id, operation, .. } = &self.record;
+        !self.is_deleting() && id.is_none() && operation.is_none() && ready.features.has(Extension::Identity)
+    }
+
+    /// Ours, or somebody else's.
+    pub(super) fn judge(&self, vm: Arc<VmState>) -> Seen {
+        match &vm.owner {
+            Some(owner) if owner.identity != self.identity => Seen::Stranger(vm),
+            _ => Seen::Present(vm),
+        }
+    }
+}
+
+/// What the object refers to, held alive for the pass.
+struct Loaded {
+    provider: Option<Arc<Provider>>,
+    class: Option<Arc<VMClass>>,
+    image: Option<Arc<VMImage>>,
+    networks: Vec<Option<Arc<VMNetworkAttachment>>>,
+}
+
+impl Loaded {
+    fn load(ctx: &Context, vm: &VirtualMachine, provider: Option<Arc<Provider>>) -> Self {
+        let own = vm.metadata.namespace.as_deref().unwrap_or_default();
+        let key = |r: &polyvirt_api::infra::ObjectRef| ObjectKey::new(r.namespace_or(own), &r.name);
+        let stores = &ctx.stores;
+        Self {
+            provider,
+            class: vm.spec.class_ref.as_ref().and_then(|r| stores.classes.get(&key(r))),
+            image: vm.spec.image_ref.as_ref().and_then(|r| stores.images.get(&key(r))),
+            networks: vm
+                .spec
+                .networks
+                .iter()
+                .map(|n| n.network_ref.as_ref().and_then(|r| stores.networks.get(&key(r))))
+                .collect(),
+        }
+    }
+
+    fn resolve(&self, vm: &VirtualMachine, capabilities: &Capabilities, identity: &Identity) -> Result<Desired, Problem> {
+        let networks: Vec<_> = self.networks.iter().map(Option::as_deref).collect();
+        let references = References {
+            provider: self.provider.as_deref(),
+            class: self.class.as_deref(),
+            image: self.image.as_deref(),
+            networks: &networks,
+            capabilities,
+            identity,
+        };
+        resolve(vm, &references)
+    }
+
+    fn ignored(&self, vm: &VirtualMachine, ready: &Ready) -> Vec<String> {
+        let class = vm.spec.class.as_deref().or_else(|| self.class.as_deref().map(|c| &c.spec));
+        let networks: Vec<_> = self
+            .networks
+            .iter()
+            .enumerate()
+            .filter_map(|(i, n)| n.as_deref().map(|n| (i, &n.spec)))
+            .collect();
+        honoured::ignored(&honoured::fields_in_use(&vm.spec, class, &networks), &ready.features)
+    }
+}
+
+/// Another object that carries our identity and has the better right to it.
+fn rival(ctx: &Context, key: &ObjectKey, vm: &VirtualMachine, identity: &Identity) -> Option<ObjectKey> {
+    let others = ctx.stores.index.users(&Target::Identity(identity.clone()));
+    others
+        .into_iter()
+        .filter(|other| other != key)
+        .find(|other| ctx.stores.vms.get(other).is_some_and(|rival| claim(&rival) < claim(vm)))
+}
+
+/// The object whose UID is the identity comes first, then the older one, then the one whose name sorts first.
+fn claim(vm: &VirtualMachine) -> (bool, Option<jiff::Timestamp>, ObjectKey) {
+    let own = vm.metadata.uid.as_deref() == Some(record::identity(vm).as_str());
+    let born = vm.metadata.creation_timestamp.as_ref().map(|t| t.0);
+    (!own, born, ObjectKey::of(vm))
+}
+
+fn disputed(other: &ObjectKey) -> Problem {
+    Problem::new(
+        Reason::IdentityConflict,
+        "metadata.annotations[polyvirt.io/identity]",
+        format!("VirtualMachine {other} carries the same identity. Remove the annotation from the copy, or delete the copy"),
+    )
+}

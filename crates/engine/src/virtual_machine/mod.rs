@@ -1,0 +1,47 @@
+//! The controller of VirtualMachines. The states and the rules are those of [`polyvirt_plan::virtual_machine`]; here is the
+//! flow around them:
+//!
+//! ```text
+//!   load ──► ┌─► plan ─► act ─┐ ──► finish (status once, if it differs; events; when to come again)
+//!   caches   └────────────────┘     Kubernetes
+//!                    provider
+//! ```
+//!
+//! A pass takes no hint of what changed, and stops at the first thing that it has to wait for.
+
+mod act;
+mod finish;
+mod load;
+mod look;
+mod pass;
+
+use polyvirt_plan::virtual_machine::next_step;
+
+use crate::context::Context;
+use crate::next::Next;
+use crate::runtime::key::ObjectKey;
+
+pub use pass::Flow;
+use pass::Pass;
+
+/// No sane sequence is longer; a longer one is a defect, and the next pass goes on where it stopped.
+const MOST_STEPS: usize = 16;
+
+/// Brings one VirtualMachine a step, or all the way, to what is declared.
+pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
+    let Some(vm) = ctx.stores.vms.get(key) else {
+        ctx.remember(key, Default::default());
+        return Next::Idle;
+    };
+    let mut pass = Pass::load(ctx, key, vm);
+    for _ in 0..MOST_STEPS {
+        let step = next_step(&pass.facts());
+        tracing::trace!(vm = %key, ?step, "plan");
+        match pass.act(step).await {
+            Flow::Continue => {}
+            Flow::End(outcome) => return pass.finish(outcome).await,
+            Flow::Abandon(next) => return next,
+        }
+    }
+    Next::Backoff
+}

@@ -1,0 +1,171 @@
+//! The state of one pass over one VirtualMachine.
+
+use std::sync::Arc;
+
+use polyvirt_api::infra::VirtualMachine;
+use polyvirt_contract::model::{VmRef, VmState};
+use polyvirt_contract::{Capabilities, Features, Identity, Provider};
+use polyvirt_plan::virtual_machine::{
+    Claim, Desired, Facts, Intent, Life, Observed, Outcome, ProviderFacts, Record, Sent, record,
+};
+use polyvirt_plan::{Note, Problem};
+
+use crate::context::{Context, Memo};
+use crate::link::{Link, Standing};
+use crate::next::Next;
+use crate::runtime::key::ObjectKey;
+
+/// What a step leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Flow {
+    /// Plan again with what is known now.
+    Continue,
+    /// The pass is over: report.
+    End(Outcome),
+    /// The pass is over and there is nothing to report, or nobody to report to.
+    Abandon(Next),
+}
+
+/// What the pass knows of the VM.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    Unknown,
+    Absent,
+    Present(Arc<VmState>),
+    Stranger(Arc<VmState>),
+}
+
+/// How the provider can be reached in this pass.
+pub(super) enum Reach {
+    Missing,
+    Connecting,
+    Unavailable,
+    Ready(Ready),
+}
+
+pub(super) struct Ready {
+    pub link: Arc<Link>,
+    pub provider: Arc<dyn Provider>,
+    pub features: Arc<Features>,
+    pub capabilities: Arc<Capabilities>,
+}
+
+pub(super) struct Pass<'a> {
+    pub ctx: &'a Context,
+    pub key: ObjectKey,
+    pub vm: Arc<VirtualMachine>,
+    pub identity: Identity,
+    pub claim: Option<Claim>,
+    pub reach: Reach,
+    pub desired: Result<Desired, Problem>,
+    pub ignored_fields: Vec<String>,
+    pub record: Record,
+    pub intent: Intent,
+    pub seen: Seen,
+    pub memo: Memo,
+    pub notes: Vec<Note>,
+}
+
+impl Pass<'_> {
+    /// All that the planner may know now.
+    pub fn facts(&self) -> Facts<'_> {
+        let mut object = record::object(&self.vm);
+        object.claim = self.claim.unwrap_or(object.claim);
+        Facts {
+            now: self.ctx.now(),
+            object,
+            record: &self.record,
+            desired: self.desired.as_ref(),
+            provider: self.provider_facts(),
+            observed: self.observed(),
+            sent: self.sent(),
+            intent: self.intent,
+        }
+    }
+
+    fn provider_facts(&self) -> ProviderFacts<'_> {
+        match &self.reach {
+            Reach::Missing => ProviderFacts::Missing,
+            Reach::Connecting => ProviderFacts::Connecting,
+            Reach::Unavailable => ProviderFacts::Unavailable,
+            Reach::Ready(ready) => {
+                ProviderFacts::Ready { features: &ready.features, capabilities: &ready.capabilities }
+            }
+        }
+    }
+
+    fn observed(&self) -> Observed<'_> {
+        match &self.seen {
+            Seen::Unknown => Observed::Unknown,
+            Seen::Absent => Observed::Absent,
+            Seen::Present(vm) => Observed::Present(vm),
+            Seen::Stranger(vm) => Observed::Stranger(vm),
+        }
+    }
+
+    /// A change counts as sent until the VM shows anything new.
+    fn sent(&self) -> Option<&Sent> {
+        let (sent, then) = self.memo.sent.as_ref()?;
+        let unchanged = match (then, &self.seen) {
+            (Some(then), Seen::Present(now)) => same_moment(then, now),
+            (None, Seen::Absent) => true,
+            _ => false,
+        };
+        unchanged.then_some(sent)
+    }
+
+    /// The VM as it was last seen, ours or not.
+    pub fn present(&self) -> Option<&Arc<VmState>> {
+        match &self.seen {
+            Seen::Present(vm) => Some(vm),
+            _ => None,
+        }
+    }
+
+    pub fn is_deleting(&self) -> bool {
+        matches!(record::object(&self.vm).life, Life::Deleting(_))
+    }
+
+    /// The VM to change, on behalf of this object. `None` while the VM has no id.
+    pub fn vm_ref(&self) -> Option<VmRef> {
+        let id = self.present().map(|vm| vm.id.clone()).or_else(|| self.record.id.clone())?;
+        let meta = &self.vm.metadata;
+        let owner = polyvirt_contract::model::Owner {
+            identity: self.identity.clone(),
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        };
+        Some(VmRef { id, owner: Some(owner) })
+    }
+
+    pub fn ready(&self) -> Option<&Ready> {
+        match &self.reach {
+            Reach::Ready(ready) => Some(ready),
+            _ => None,
+        }
+    }
+}
+
+/// Whether two words about a VM are of the same moment. Counted where the provider counts, compared where it does not.
+fn same_moment(a: &VmState, b: &VmState) -> bool {
+    if a.revision != 0 || b.revision != 0 {
+        return a.revision == b.revision;
+    }
+    (a.power, a.cpu, a.memory_mib, &a.disks, &a.nics) == (b.power, b.cpu, b.memory_mib, &b.disks, &b.nics)
+}
+
+/// What a link's standing means to a pass.
+pub(super) fn reach(link: Option<Arc<Link>>, exists: bool) -> Reach {
+    let Some(link) = link else {
+        // The Provider object is there but its controller has not made the link yet.
+        return if exists { Reach::Connecting } else { Reach::Missing };
+    };
+    let view = link.view();
+    match (view.standing, view.provider) {
+        (Standing::Connected { .. }, Some(provider)) => {
+            Reach::Ready(Ready { link, provider, features: view.features, capabilities: view.capabilities })
+        }
+        (Standing::Unavailable { .. }, _) => Reach::Unavailable,
+        _ => Reach::Connecting,
+    }
+}

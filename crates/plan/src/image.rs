@@ -1,0 +1,379 @@
+//! Images: what a source means on a provider, whether it must be brought there first, and what to tell about it.
+
+use polyvirt_api::infra::{
+    ChecksumType, ImageFormat, ImageProviderStatus, ImportedDisk, OnMissing, VMImage, VMImageSource,
+    VMImageSpec,
+};
+use polyvirt_contract::Capabilities;
+use polyvirt_contract::model::{ImageOrigin, ImageSource, PrepareImage};
+
+use crate::problem::Problem;
+use crate::reason::Reason;
+use crate::virtual_machine::facts::ImageReadiness;
+
+/// The word that the wire uses for a format.
+pub fn format_word(format: ImageFormat) -> &'static str {
+    match format {
+        ImageFormat::Qcow2 => "qcow2",
+        ImageFormat::Raw => "raw",
+        ImageFormat::Vmdk => "vmdk",
+        ImageFormat::Vhd => "vhd",
+        ImageFormat::Vhdx => "vhdx",
+        ImageFormat::Iso => "iso",
+        ImageFormat::Ova => "ova",
+        ImageFormat::Ovf => "ovf",
+    }
+}
+
+/// The word that the wire uses for a checksum's kind.
+pub fn checksum_word(kind: ChecksumType) -> &'static str {
+    match kind {
+        ChecksumType::Md5 => "md5",
+        ChecksumType::Sha1 => "sha1",
+        ChecksumType::Sha256 => "sha256",
+        ChecksumType::Sha512 => "sha512",
+    }
+}
+
+/// Changes exactly when the bytes behind the image may have changed, so that an edited image is prepared again.
+pub fn fingerprint(source: &VMImageSource) -> String {
+    let text = serde_json::to_string(source).unwrap_or_default();
+    format!("{:016x}", fnv1a(text.as_bytes()))
+}
+
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// Whether the source names something to fetch, as opposed to something that the hypervisor has.
+pub fn is_import(source: &VMImageSource) -> bool {
+    let given = |text: &Option<String>| text.as_deref().is_some_and(|t| !t.is_empty());
+    source.http.is_some()
+        || source.registry.is_some()
+        || source.data_volume.is_some()
+        || source.libvirt.as_ref().is_some_and(|s| given(&s.url))
+        || source.vsphere.as_ref().is_some_and(|s| given(&s.ova_url) || s.content_library.is_some())
+}
+
+/// The key of a provider in `status.providerStatus`: its name, with the namespace where that is another one.
+pub fn provider_key(image_namespace: &str, provider_namespace: &str, provider: &str) -> String {
+    if image_namespace == provider_namespace {
+        provider.to_owned()
+    } else {
+        format!("{provider_namespace}/{provider}")
+    }
+}
+
+/// What must happen before a VM can use the image on a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// Nothing.
+    Usable,
+    /// It must be brought there; nobody has begun.
+    NeedsPrepare,
+    /// It is on its way.
+    Preparing,
+    /// It failed; the text says why and when it is tried again.
+    Failed(String),
+    /// It is not there, and the image says not to bring it.
+    Refused(String),
+    /// It is not there, and the image says to wait until somebody brings it.
+    AwaitsOthers,
+}
+
+/// How the image stands on the provider of that key.
+pub fn availability(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, can: &Capabilities) -> Availability {
+    if !is_import(&spec.source) || !can.image_import {
+        return Availability::Usable;
+    }
+    let current = on.filter(|s| s.fingerprint.as_deref() == Some(fingerprint(&spec.source).as_str()));
+    let Some(status) = current else { return on_missing(spec) };
+    if status.available {
+        return Availability::Usable;
+    }
+    if status.task_ref.is_some() {
+        return Availability::Preparing;
+    }
+    match &status.message {
+        Some(why) if status.attempts.unwrap_or(0) > 0 => Availability::Failed(why.clone()),
+        _ => Availability::NeedsPrepare,
+    }
+}
+
+fn on_missing(spec: &VMImageSpec) -> Availability {
+    match spec.prepare.as_ref().map(|p| p.on_missing).unwrap_or_default() {
+        OnMissing::Import => Availability::NeedsPrepare,
+        OnMissing::Wait => Availability::AwaitsOthers,
+        OnMissing::Fail => Availability::Refused(
+            "The image is not on this provider and spec.prepare.onMissing is Fail. Set it to Import, or bring the image there"
+                .to_owned(),
+        ),
+    }
+}
+
+/// What a VM's planner needs to know about its image.
+pub fn readiness(image: &VMImage, key: &str, can: &Capabilities) -> ImageReadiness {
+    let name = image.metadata.name.as_deref().unwrap_or_default();
+    let on = image.status.as_ref().and_then(|s| s.provider_status.get(key));
+    match availability(&image.spec, on, can) {
+        Availability::Usable => ImageReadiness::Ready,
+        Availability::NeedsPrepare | Availability::Preparing => {
+            ImageReadiness::Waiting(format!("Image {name} is being brought to provider {key}"))
+        }
+        Availability::AwaitsOthers => ImageReadiness::Waiting(format!(
+            "Image {name} is not on provider {key} and spec.prepare.onMissing is Wait: bring it there, or set it to Import"
+        )),
+        Availability::Failed(why) => ImageReadiness::Failed(format!("Image {name}: {why}")),
+        Availability::Refused(why) => ImageReadiness::Failed(format!("Image {name}: {why}")),
+    }
+}
+
+/// What the provider is told to make the first disk from.
+pub fn source_for_create(source: &VMImageSource, on: Option<&ImageProviderStatus>) -> ImageSource {
+    let mut image = declared_source(source);
+    if let Some(prepared) = on.filter(|s| s.available && is_import(source)) {
+        use_prepared(&mut image, prepared);
+    }
+    image
+}
+
+fn use_prepared(image: &mut ImageSource, prepared: &ImageProviderStatus) {
+    let path = prepared.path.clone().unwrap_or_default();
+    let id = prepared.id.clone().unwrap_or_default();
+    if path.is_empty() && id.is_empty() {
+        return;
+    }
+    image.url.clear();
+    image.checksum.clear();
+    image.path = path;
+    image.template_name = id;
+}
+
+fn declared_source(source: &VMImageSource) -> ImageSource {
+    let text = |t: &Option<String>| t.clone().unwrap_or_default();
+    if let Some(s) = &source.libvirt {
+        return ImageSource {
+            path: text(&s.path),
+            url: text(&s.url),
+            format: format_word(s.format).to_owned(),
+            checksum: text(&s.checksum),
+            checksum_type: checksum_word(s.checksum_type).to_owned(),
+            ..ImageSource::default()
+        };
+    }
+    if let Some(s) = &source.vsphere {
+        return ImageSource {
+            template_name: text(&s.template_name),
+            url: text(&s.ova_url),
+            format: "template".to_owned(),
+            checksum: text(&s.checksum),
+            checksum_type: checksum_word(s.checksum_type).to_owned(),
+            ..ImageSource::default()
+        };
+    }
+    if let Some(s) = &source.proxmox {
+        let by_id = s.template_id.map(|id| id.to_string());
+        return ImageSource {
+            template_name: by_id.unwrap_or_else(|| text(&s.template_name)),
+            format: "template".to_owned(),
+            checksum_type: "sha256".to_owned(),
+            ..ImageSource::default()
+        };
+    }
+    declared_remote(source)
+}
+
+fn declared_remote(source: &VMImageSource) -> ImageSource {
+    if let Some(s) = &source.http {
+        return ImageSource {
+            url: s.url.clone(),
+            checksum: s.checksum.clone().unwrap_or_default(),
+            checksum_type: checksum_word(s.checksum_type).to_owned(),
+            ..ImageSource::default()
+        };
+    }
+    if let Some(s) = &source.registry {
+        let url = format!("docker://{}", s.image);
+        return ImageSource { url, format: format_word(s.format).to_owned(), ..ImageSource::default() };
+    }
+    let volume = source.data_volume.as_ref();
+    let url = volume.map(|v| format!("pvc://{}/{}", v.namespace.as_deref().unwrap_or_default(), v.name));
+    ImageSource { url: url.unwrap_or_default(), ..ImageSource::default() }
+}
+
+/// What the provider is told to make the first disk from when the disk is already there.
+pub fn imported_disk(disk: &ImportedDisk) -> ImageSource {
+    let format = serde_json::to_value(disk.format).ok().and_then(|v| v.as_str().map(str::to_owned));
+    let format = format.unwrap_or_else(|| "qcow2".to_owned());
+    let path = disk.path.clone().filter(|p| !p.is_empty());
+    ImageSource {
+        path: path.unwrap_or_else(|| format!("/var/lib/libvirt/images/{}.{format}", disk.disk_id)),
+        format,
+        checksum_type: "sha256".to_owned(),
+        ..ImageSource::default()
+    }
+}
+
+/// The request that brings the image to a provider. Authentication is put into `headers` by the caller.
+pub fn prepare_request(name: &str, spec: &VMImageSpec) -> Result<PrepareImage, Problem> {
+    let declared = declared_source(&spec.source);
+    let check = spec.prepare.as_ref().is_none_or(|p| p.validate_checksum);
+    Ok(PrepareImage {
+        target_name: name.to_owned(),
+        origin: origin(&spec.source)?,
+        checksum: if check { declared.checksum } else { String::new() },
+        checksum_type: declared.checksum_type,
+        storage_hint: storage_hint(spec),
+    })
+}
+
+fn storage_hint(spec: &VMImageSpec) -> String {
+    let storage = spec.prepare.as_ref().and_then(|p| p.storage.as_ref());
+    let libvirt = storage.and_then(|s| s.libvirt.as_ref()).and_then(|l| l.storage_pool.clone());
+    let vsphere = storage.and_then(|s| s.vsphere.as_ref()).and_then(|v| v.datastore.clone());
+    libvirt.or(vsphere).unwrap_or_default()
+}
+
+fn origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
+    let text = |t: &Option<String>| t.clone().unwrap_or_default();
+    if let Some(s) = &source.libvirt {
+        return Ok(ImageOrigin::Libvirt {
+            path: text(&s.path),
+            url: text(&s.url),
+            format: format_word(s.format).to_owned(),
+            storage_pool: text(&s.storage_pool),
+        });
+    }
+    if let Some(s) = &source.vsphere {
+        return Ok(ImageOrigin::Vsphere {
+            template_name: text(&s.template_name),
+            ova_url: text(&s.ova_url),
+            content_library: s
+                .content_library
+                .as_ref()
+                .map(|c| (c.library.clone(), c.item.clone(), text(&c.version))),
+        });
+    }
+    if let Some(s) = &source.http {
+        return Ok(ImageOrigin::Http { url: s.url.clone(), headers: s.headers.clone() });
+    }
+    if let Some(s) = &source.registry {
+        return Ok(ImageOrigin::Registry {
+            image: s.image.clone(),
+            format: format_word(s.format).to_owned(),
+        });
+    }
+    if let Some(v) = &source.data_volume {
+        return Ok(ImageOrigin::DataVolume {
+            namespace: text(&v.namespace),
+            name: v.name.clone(),
+        });
+    }
+    proxmox_origin(source)
+}
+
+fn proxmox_origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
+    let text = |t: &Option<String>| t.clone().unwrap_or_default();
+    let Some(s) = &source.proxmox else {
+        return Err(Problem::new(
+            Reason::InvalidSpec,
+            "spec.source",
+            "No source is given. Set one of libvirt, vsphere, proxmox, http, registry or dataVolume",
+        ));
+    };
+    let format = serde_json::to_value(s.format).ok().and_then(|v| v.as_str().map(str::to_owned));
+    Ok(ImageOrigin::Proxmox {
+        template_id: s.template_id,
+        template_name: text(&s.template_name),
+        storage: text(&s.storage),
+        node: text(&s.node),
+        format: format.unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use polyvirt_api::infra::{HttpImageSource, ImagePrepare, LibvirtImageSource, VsphereImageSource};
+
+    use super::*;
+
+    fn http(url: &str) -> VMImageSpec {
+        let source: HttpImageSource =
+            serde_json::from_value(serde_json::json!({"url": url, "checksum": "ab"})).expect("valid");
+        VMImageSpec {
+            source: VMImageSource { http: Some(source), ..VMImageSource::default() },
+            ..VMImageSpec::default()
+        }
+    }
+
+    fn importer() -> Capabilities {
+        Capabilities { image_import: true, ..Capabilities::default() }
+    }
+
+    #[test]
+    fn an_edited_source_is_prepared_again() {
+        let old = http("http://a/1.qcow2");
+        let status = ImageProviderStatus {
+            available: true,
+            fingerprint: Some(fingerprint(&old.source)),
+            ..ImageProviderStatus::default()
+        };
+        assert_eq!(availability(&old, Some(&status), &importer()), Availability::Usable);
+        let new = http("http://a/2.qcow2");
+        assert_eq!(availability(&new, Some(&status), &importer()), Availability::NeedsPrepare);
+    }
+
+    #[test]
+    fn a_template_needs_no_preparation() {
+        let source = VsphereImageSource { template_name: Some("t".into()), ..Default::default() };
+        let spec = VMImageSpec {
+            source: VMImageSource { vsphere: Some(source), ..VMImageSource::default() },
+            ..VMImageSpec::default()
+        };
+        assert_eq!(availability(&spec, None, &importer()), Availability::Usable);
+        assert_eq!(source_for_create(&spec.source, None).template_name, "t");
+    }
+
+    #[test]
+    fn what_is_missing_follows_the_policy() {
+        let with = |on_missing| VMImageSpec {
+            prepare: Some(ImagePrepare { on_missing, ..ImagePrepare::default() }),
+            ..http("http://a/1")
+        };
+        let stands = |on_missing| availability(&with(on_missing), None, &importer());
+        assert_eq!(stands(OnMissing::Import), Availability::NeedsPrepare);
+        assert_eq!(stands(OnMissing::Wait), Availability::AwaitsOthers);
+        assert!(matches!(stands(OnMissing::Fail), Availability::Refused(_)));
+    }
+
+    #[test]
+    fn a_prepared_copy_is_used_in_place_of_the_url() {
+        let spec = http("http://a/1.qcow2");
+        let done = ImageProviderStatus {
+            available: true,
+            path: Some("/pool/a.qcow2".into()),
+            ..ImageProviderStatus::default()
+        };
+        let image = source_for_create(&spec.source, Some(&done));
+        assert_eq!((image.path.as_str(), image.url.as_str()), ("/pool/a.qcow2", ""));
+        assert_eq!(source_for_create(&spec.source, None).url, "http://a/1.qcow2");
+    }
+
+    #[test]
+    fn the_checksum_is_left_out_when_it_is_not_to_be_checked() {
+        let mut spec = http("http://a/1");
+        assert_eq!(prepare_request("i", &spec).expect("valid").checksum, "ab");
+        spec.prepare = Some(ImagePrepare { validate_checksum: false, ..ImagePrepare::default() });
+        assert_eq!(prepare_request("i", &spec).expect("valid").checksum, "");
+    }
+
+    #[test]
+    fn a_path_is_used_as_it_is() {
+        let source = LibvirtImageSource { path: Some("/a.qcow2".into()), ..Default::default() };
+        let source = VMImageSource { libvirt: Some(source), ..VMImageSource::default() };
+        assert!(!is_import(&source));
+        assert_eq!(source_for_create(&source, None).path, "/a.qcow2");
+    }
+}

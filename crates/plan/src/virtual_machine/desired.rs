@@ -1,0 +1,383 @@
+//! From manifests to one request: what the VM should be, or which field stands in the way. Pure.
+//!
+//! User data is not part of it: it may need Secrets, and is needed only when something is sent.
+
+use std::time::Duration;
+
+use polyvirt_api::infra::{
+    self as api, Provider, VMClass, VMClassSpec, VMImage, VMImageSource, VMNetworkAttachment,
+    VMNetworkAttachmentSpec, VirtualMachine, VirtualMachineSpec,
+};
+use polyvirt_contract::model::{
+    ClassSpec, CreateVm, DiskDefaults, DiskSpec, DiskType, ExpandPolicy, Firmware, ImageSource, NicSpec,
+    Owner, PerformanceProfile, Placement, ResourceLimits, ScsiSpec, SecurityProfile, StaticAddress,
+};
+use polyvirt_contract::{Capabilities, Identity};
+
+use crate::image;
+use crate::problem::Problem;
+use crate::quantity;
+use crate::reason::Reason;
+use crate::virtual_machine::facts::{
+    Desired, DesiredPower, ImageReadiness, OnDrift, RestartPolicy,
+};
+
+/// All that a VirtualMachine refers to, as far as it exists.
+#[derive(Clone, Copy, Debug)]
+pub struct References<'a> {
+    /// Its Provider.
+    pub provider: Option<&'a Provider>,
+    /// Its class, if it names one.
+    pub class: Option<&'a VMClass>,
+    /// Its image, if it names one.
+    pub image: Option<&'a VMImage>,
+    /// Its networks, in the order of `spec.networks`; `None` for one that names no attachment or does not exist.
+    pub networks: &'a [Option<&'a VMNetworkAttachment>],
+    /// What the provider can do; the default while it is not connected.
+    pub capabilities: &'a Capabilities,
+    /// Whom the VM belongs to.
+    pub identity: &'a Identity,
+}
+
+/// What the VM should be.
+pub fn resolve(vm: &VirtualMachine, refs: &References<'_>) -> Result<Desired, Problem> {
+    let spec = &vm.spec;
+    let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
+    let name = vm.metadata.name.as_deref().unwrap_or_default();
+    let (image, readiness) = image(spec, namespace, refs)?;
+    let request = CreateVm {
+        owner: Some(Owner {
+            identity: refs.identity.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }),
+        name: hypervisor_name(namespace, name, &spec.provider_ref),
+        class: class(spec, refs)?,
+        image,
+        networks: networks(spec, refs)?,
+        disks: spec.disks.iter().map(disk).collect(),
+        placement: placement(spec, refs.provider),
+        tags: spec.tags.clone(),
+        ..CreateVm::default()
+    };
+    Ok(Desired {
+        vm: request,
+        power: power(spec.power_state.unwrap_or_default()),
+        graceful_timeout: graceful_timeout(spec)?,
+        image: readiness,
+        ..policies(spec)
+    })
+}
+
+/// The name on the hypervisor: the object's, with its namespace before it if the Provider lives in another one.
+///
+/// A namespace has no dot, so two objects in two namespaces never get the same name this way.
+pub fn hypervisor_name(namespace: &str, name: &str, provider: &api::ObjectRef) -> String {
+    if provider.namespace_or(namespace) == namespace {
+        name.to_owned()
+    } else {
+        format!("{namespace}.{name}")
+    }
+}
+
+fn policies(spec: &VirtualMachineSpec) -> Desired {
+    let drift = spec.drift_policy.clone().unwrap_or_default();
+    let restart = spec.reconfigure_policy.as_ref().and_then(|p| p.restart).unwrap_or_default();
+    Desired {
+        on_power_drift: on_drift(drift.power),
+        on_size_drift: on_drift(drift.size),
+        on_deletion: match drift.deletion.unwrap_or_default() {
+            api::DriftDeletion::Report => OnDrift::Report,
+            api::DriftDeletion::Recreate => OnDrift::Correct,
+        },
+        restart: match restart {
+            api::RestartPolicy::Never => RestartPolicy::Never,
+            api::RestartPolicy::WhenNeeded => RestartPolicy::WhenNeeded,
+        },
+        ..Desired::default()
+    }
+}
+
+fn on_drift(action: Option<api::DriftAction>) -> OnDrift {
+    match action.unwrap_or_default() {
+        api::DriftAction::Report => OnDrift::Report,
+        api::DriftAction::Correct => OnDrift::Correct,
+    }
+}
+
+/// The user's word for power, in the planner's type.
+pub const fn power(state: api::PowerState) -> DesiredPower {
+    match state {
+        api::PowerState::On => DesiredPower::On,
+        api::PowerState::Off => DesiredPower::Off,
+        api::PowerState::OffGraceful => DesiredPower::OffGraceful,
+    }
+}
+
+fn graceful_timeout(spec: &VirtualMachineSpec) -> Result<Duration, Problem> {
+    let Some(lifecycle) = &spec.lifecycle else { return Ok(Duration::from_secs(60)) };
+    lifecycle.graceful_shutdown_timeout.parse().map_err(|e| {
+        Problem::new(Reason::InvalidSpec, "spec.lifecycle.gracefulShutdownTimeout", e.to_string())
+    })
+}
+
+fn class(spec: &VirtualMachineSpec, refs: &References<'_>) -> Result<ClassSpec, Problem> {
+    let declared = class_spec(spec, refs)?;
+    let mut class = class_from(declared)?;
+    if let Some(own) = &spec.resources {
+        class.cpu = own.cpu.map_or(class.cpu, |cpu| u32::try_from(cpu).unwrap_or(class.cpu));
+        let memory = own.memory_mib.and_then(|m| u64::try_from(m).ok());
+        class.memory_mib = memory.unwrap_or(class.memory_mib);
+    }
+    Ok(class)
+}
+
+fn class_spec<'a>(spec: &'a VirtualMachineSpec, refs: &References<'a>) -> Result<&'a VMClassSpec, Problem> {
+    if let Some(inline) = &spec.class {
+        return Ok(inline);
+    }
+    let Some(wanted) = &spec.class_ref else {
+        return Err(Problem::new(
+            Reason::InvalidSpec,
+            "spec.classRef",
+            "No size is given. Set spec.classRef or spec.class",
+        ));
+    };
+    refs.class.map(|c| &c.spec).ok_or_else(|| missing("spec.classRef.name", "VMClass", wanted))
+}
+
+fn missing(field: &str, kind: &str, wanted: &api::ObjectRef) -> Problem {
+    let name = wanted.namespace.as_ref().map_or_else(|| wanted.name.clone(), |ns| format!("{ns}/{}", wanted.name));
+    Problem::new(
+        Reason::WaitingForDependencies,
+        field,
+        format!("{kind} {name} does not exist. Create it, or correct the name"),
+    )
+}
+
+/// Size and hardware from a class alone.
+pub fn class_from(spec: &VMClassSpec) -> Result<ClassSpec, Problem> {
+    Ok(ClassSpec {
+        cpu: u32::try_from(spec.cpu).unwrap_or(1).max(1),
+        memory_mib: mebibytes("class.memory", &spec.memory)?,
+        firmware: firmware(spec),
+        disk_defaults: spec.disk_defaults.as_ref().map(disk_defaults).transpose()?,
+        guest_tools_policy: word(&spec.guest_tools_policy),
+        extra_config: spec.extra_config.clone(),
+        performance: spec.performance_profile.as_ref().map(performance),
+        security: spec.security_profile.as_ref().map(security),
+        limits: spec.resource_limits.as_ref().map(limits).transpose()?,
+    })
+}
+
+fn mebibytes(field: &str, quantity: &k8s_openapi::apimachinery::pkg::api::resource::Quantity) -> Result<u64, Problem> {
+    quantity::mebibytes(quantity).map_err(|e| Problem::new(Reason::InvalidSpec, field, e.to_string()))
+}
+
+fn firmware(spec: &VMClassSpec) -> Firmware {
+    let secure = spec.security_profile.as_ref().is_some_and(|s| s.secure_boot);
+    let word = word(&spec.firmware).to_ascii_uppercase();
+    if secure || word.contains("EFI") { Firmware::Uefi } else { Firmware::Bios }
+}
+
+fn disk_defaults(spec: &api::DiskDefaults) -> Result<DiskDefaults, Problem> {
+    let size = quantity::gibibytes_ceil(&spec.size)
+        .map_err(|e| Problem::new(Reason::InvalidSpec, "class.diskDefaults.size", e.to_string()))?;
+    Ok(DiskDefaults { disk_type: word(&spec.type_), size_gib: u32::try_from(size).unwrap_or(u32::MAX) })
+}
+
+fn performance(spec: &api::PerformanceProfile) -> PerformanceProfile {
+    PerformanceProfile {
+        latency_sensitivity: word(&spec.latency_sensitivity),
+        cpu_hot_add: spec.cpu_hot_add_enabled,
+        memory_hot_add: spec.memory_hot_add_enabled,
+        virtualization_based_security: spec.virtualization_based_security,
+        nested_virtualization: spec.nested_virtualization,
+        hyper_threading_policy: word(&spec.hyper_threading_policy),
+    }
+}
+
+fn security(spec: &api::SecurityProfile) -> SecurityProfile {
+    let encryption = spec.encryption_policy.clone().unwrap_or_default();
+    SecurityProfile {
+        secure_boot: spec.secure_boot,
+        tpm: spec.tpm_enabled,
+        tpm_version: spec.tpm_version.as_ref().map(word).unwrap_or_default(),
+        vtd: spec.vtd_enabled,
+        encryption: encryption.enabled,
+        key_provider: encryption.key_provider.as_ref().map(word).unwrap_or_default(),
+        require_encryption: encryption.require_encryption,
+    }
+}
+
+fn limits(spec: &api::ResourceLimits) -> Result<ResourceLimits, Problem> {
+    let mib = |field: &str, q: &Option<_>| {
+        q.as_ref().map(|q| mebibytes(field, q)).transpose().map(|m| m.and_then(|m| i64::try_from(m).ok()))
+    };
+    Ok(ResourceLimits {
+        cpu_limit: spec.cpu_limit,
+        cpu_reservation: spec.cpu_reservation,
+        cpu_shares: spec.cpu_shares,
+        memory_limit_mib: mib("class.resourceLimits.memoryLimit", &spec.memory_limit)?,
+        memory_reservation_mib: mib("class.resourceLimits.memoryReservation", &spec.memory_reservation)?,
+    })
+}
+
+/// The word that an enum is written as.
+fn word<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn image(
+    spec: &VirtualMachineSpec,
+    namespace: &str,
+    refs: &References<'_>,
+) -> Result<(ImageSource, ImageReadiness), Problem> {
+    if let Some(disk) = &spec.imported_disk {
+        return Ok((image::imported_disk(disk), ImageReadiness::Ready));
+    }
+    if let Some(inline) = &spec.image {
+        return Ok((image::source_for_create(inline, None), ImageReadiness::Ready));
+    }
+    let Some(wanted) = &spec.image_ref else {
+        return Err(Problem::new(
+            Reason::InvalidSpec,
+            "spec.imageRef",
+            "Nothing to boot from. Set one of spec.imageRef, spec.image and spec.importedDisk",
+        ));
+    };
+    let found = refs.image.ok_or_else(|| missing("spec.imageRef.name", "VMImage", wanted))?;
+    Ok(referenced_image(spec, namespace, found, refs.capabilities))
+}
+
+fn referenced_image(
+    spec: &VirtualMachineSpec,
+    namespace: &str,
+    image: &VMImage,
+    capabilities: &Capabilities,
+) -> (ImageSource, ImageReadiness) {
+    let image_namespace = image.metadata.namespace.as_deref().unwrap_or_default();
+    let provider_namespace = spec.provider_ref.namespace_or(namespace);
+    let key = image::provider_key(image_namespace, provider_namespace, &spec.provider_ref.name);
+    let on = image.status.as_ref().and_then(|s| s.provider_status.get(&key));
+    let source: &VMImageSource = &image.spec.source;
+    (image::source_for_create(source, on), image::readiness(image, &key, capabilities))
+}
+
+fn networks(spec: &VirtualMachineSpec, refs: &References<'_>) -> Result<Vec<NicSpec>, Problem> {
+    spec.networks.iter().enumerate().map(|(i, n)| nic(i, n, refs)).collect()
+}
+
+fn nic(index: usize, network: &api::VMNetwork, refs: &References<'_>) -> Result<NicSpec, Problem> {
+    let attachment = refs.networks.get(index).copied().flatten();
+    if let (Some(wanted), None) = (&network.network_ref, attachment) {
+        let field = format!("spec.networks[{index}].networkRef.name");
+        return Err(missing(&field, "VMNetworkAttachment", wanted));
+    }
+    let default = refs.provider.and_then(|p| p.spec.defaults.as_ref()).and_then(|d| d.network.clone());
+    let mut nic = attachment.map_or_else(
+        || NicSpec { network: default.unwrap_or_default(), ..NicSpec::default() },
+        |a| attached(&a.spec),
+    );
+    nic.name.clone_from(&network.name);
+    nic.mac = network.mac_address.clone().unwrap_or_default();
+    nic.address = address(network, attachment.map(|a| &a.spec));
+    Ok(nic)
+}
+
+fn attached(spec: &VMNetworkAttachmentSpec) -> NicSpec {
+    let network = &spec.network;
+    let mut nic = NicSpec {
+        mtu: if network.mtu == 1500 { 0 } else { u32::try_from(network.mtu).unwrap_or(0) },
+        ..NicSpec::default()
+    };
+    if let Some(v) = &network.vsphere {
+        nic.network = v.portgroup.clone().unwrap_or_default();
+        nic.vlan = vlan(v.vlan.as_ref().and_then(|v| v.vlan_id));
+        nic.model = word(&v.adapter_type);
+        nic.pci_slot = v.pci_slot_number;
+    } else if let Some(l) = &network.libvirt {
+        nic.network = l.network_name.clone().unwrap_or_default();
+        nic.bridge = l.bridge.as_ref().map(|b| b.name.clone()).unwrap_or_default();
+        nic.model = word(&l.model);
+    } else if let Some(p) = &network.proxmox {
+        nic.bridge = p.bridge.clone().unwrap_or_default();
+        nic.vlan = vlan(p.vlan_tag);
+        nic.model = word(&p.model);
+    }
+    nic
+}
+
+fn vlan(id: Option<i32>) -> u16 {
+    id.and_then(|id| u16::try_from(id).ok()).unwrap_or(0)
+}
+
+fn address(network: &api::VMNetwork, attachment: Option<&VMNetworkAttachmentSpec>) -> Option<StaticAddress> {
+    let shared = attachment.and_then(|a| a.ip_allocation.as_ref());
+    let pool_dns = shared.and_then(|i| i.dns_config.as_ref()).map(|d| d.servers.clone()).unwrap_or_default();
+    let own_dns: Vec<String> = network
+        .dns
+        .iter()
+        .flat_map(|list| list.split(','))
+        .map(|server| server.trim().to_owned())
+        .filter(|server| !server.is_empty())
+        .collect();
+    let dns = if own_dns.is_empty() { pool_dns } else { own_dns };
+    if let Some(ip) = &network.ip_address {
+        let prefix = network.prefix.and_then(|p| u8::try_from(p).ok()).unwrap_or(24);
+        let gateway = network.gateway.clone().unwrap_or_default();
+        return Some(StaticAddress { ip: ip.clone(), prefix, gateway, dns });
+    }
+    let fixed = shared?.static_config.as_ref()?;
+    let (ip, prefix) = fixed.address.split_once('/')?;
+    Some(StaticAddress {
+        ip: ip.to_owned(),
+        prefix: prefix.parse().ok()?,
+        gateway: fixed.gateway.clone().unwrap_or_default(),
+        dns,
+    })
+}
+
+fn disk(spec: &api::DiskSpec) -> DiskSpec {
+    DiskSpec {
+        name: spec.name.clone(),
+        size_gib: u32::try_from(spec.size_gib).unwrap_or(1),
+        disk_type: disk_type(spec.type_),
+        expand_policy: match spec.expand_policy {
+            api::ExpandPolicy::Online => ExpandPolicy::Online,
+            api::ExpandPolicy::Offline => ExpandPolicy::Offline,
+        },
+        storage_class: spec.storage_class.clone().unwrap_or_default(),
+        scsi: spec.scsi.as_ref().map(|s| ScsiSpec {
+            controller: s.controller.unwrap_or(0),
+            shared_bus: word(&s.shared_bus),
+            controller_type: word(&s.controller_type),
+        }),
+    }
+}
+
+fn disk_type(kind: api::DiskType) -> DiskType {
+    match word(&kind).as_str() {
+        "thick" => DiskType::Thick,
+        "eagerzeroedthick" => DiskType::EagerZeroedThick,
+        "ssd" | "nvme" => DiskType::Ssd,
+        "hdd" => DiskType::Hdd,
+        _ => DiskType::Thin,
+    }
+}
+
+/// The VM's own wishes over the Provider's defaults.
+fn placement(spec: &VirtualMachineSpec, provider: Option<&Provider>) -> Option<Placement> {
+    let own = spec.placement.clone().unwrap_or_default();
+    let defaults = provider.and_then(|p| p.spec.defaults.clone()).unwrap_or_default();
+    let pick = |a: Option<String>, b: Option<String>| a.or(b).unwrap_or_default();
+    let placement = Placement {
+        datastore: pick(own.datastore, defaults.datastore),
+        storage_pod: pick(own.storage_pod, defaults.storage_pod),
+        cluster: pick(own.cluster, defaults.cluster),
+        folder: pick(own.folder, defaults.folder),
+        host: own.host.unwrap_or_default(),
+        resource_pool: pick(own.resource_pool, defaults.resource_pool),
+    };
+    (placement != Placement::default()).then_some(placement)
+}

@@ -1,0 +1,242 @@
+//! What passes write down for the next one, to and from `status`. Lossless, so that a crash loses nothing that was written.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use polyvirt_api::infra::{self as api, VirtualMachine, VirtualMachineStatus};
+use polyvirt_api::names;
+use polyvirt_contract::{Identity, TaskId, VmId};
+
+use crate::virtual_machine::desired::power;
+use crate::virtual_machine::facts::{
+    Applied, Attention, Claim, DeletionPolicy, DesiredPower, Force, Intent, Life, Object, Operation,
+    OperationKind, Origin, Record, Shape,
+};
+
+/// What the object says about its own life.
+pub fn object(vm: &VirtualMachine) -> Object<'_> {
+    let annotation = |name: &str| annotation(vm, name);
+    let claimed = has_finalizer(vm) && annotation(names::IDENTITY_ANNOTATION).is_some();
+    Object {
+        claim: if claimed { Claim::Held } else { Claim::Missing },
+        life: life(vm),
+        attention: if is_true(annotation(names::PAUSED_ANNOTATION)) { Attention::Paused } else { Attention::Active },
+        force: if is_true(annotation(names::FORCE_DELETE_ANNOTATION)) { Force::Yes } else { Force::No },
+        reboot: annotation(names::REBOOT_ANNOTATION).unwrap_or_default(),
+        origin: origin(vm),
+    }
+}
+
+/// The value of an annotation.
+pub fn annotation<'a>(vm: &'a VirtualMachine, name: &str) -> Option<&'a str> {
+    vm.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+}
+
+/// Whether our finalizer is on the object.
+pub fn has_finalizer(vm: &VirtualMachine) -> bool {
+    let list = vm.metadata.finalizers.as_deref().unwrap_or_default();
+    list.iter().any(|f| f == names::VIRTUAL_MACHINE_FINALIZER)
+}
+
+fn is_true(value: Option<&str>) -> bool {
+    value.is_some_and(|v| v.eq_ignore_ascii_case("true"))
+}
+
+fn origin(vm: &VirtualMachine) -> Origin {
+    let label = vm.metadata.labels.as_ref().and_then(|l| l.get(names::ADOPTED_LABEL));
+    if is_true(label.map(String::as_str)) { Origin::Adopted } else { Origin::Created }
+}
+
+fn life(vm: &VirtualMachine) -> Life {
+    if vm.metadata.deletion_timestamp.is_none() {
+        return Life::Alive;
+    }
+    Life::Deleting(match (vm.spec.deletion_policy, origin(vm)) {
+        (Some(api::DeletionPolicy::Retain), _) | (None, Origin::Adopted) => DeletionPolicy::Retain,
+        (Some(api::DeletionPolicy::Delete), _) | (None, Origin::Created) => DeletionPolicy::Delete,
+    })
+}
+
+/// The identity on the object, or the one that it will get: its UID at first sight.
+pub fn identity(vm: &VirtualMachine) -> Identity {
+    let written = annotation(vm, names::IDENTITY_ANNOTATION);
+    Identity::from(written.unwrap_or_else(|| vm.metadata.uid.as_deref().unwrap_or_default()))
+}
+
+/// What earlier passes have written.
+pub fn record(vm: &VirtualMachine) -> Record {
+    let status = vm.status.clone().unwrap_or_default();
+    Record {
+        id: status.id.clone().and_then(VmId::non_empty),
+        identity: annotation(vm, names::IDENTITY_ANNOTATION).map(Identity::from),
+        applied: status.applied.as_deref().map(applied_from).unwrap_or_default(),
+        operation: status.operation.as_deref().map(operation_from),
+        reboot_handled: status.reboot_handled.clone().unwrap_or_default(),
+        restart_required: status.restart_required.clone(),
+    }
+}
+
+/// Whether an earlier pass was about to create.
+pub fn intent(vm: &VirtualMachine) -> Intent {
+    let written = vm.status.as_ref().and_then(|s| s.create_intent.as_ref());
+    written.map_or(Intent::Missing, |time| Intent::Older(time.0))
+}
+
+fn applied_from(applied: &api::AppliedState) -> Applied {
+    let shape = applied.cpu.map(|cpu| Shape {
+        cpu: u32::try_from(cpu).unwrap_or(0),
+        memory_mib: applied.memory_mib.and_then(|m| u64::try_from(m).ok()).unwrap_or(0),
+        disks: applied.disks.iter().map(|d| (d.name.clone(), u32::try_from(d.size_gib).unwrap_or(0))).collect(),
+        networks: applied.networks.clone(),
+    });
+    Applied { power: applied.power_state.map(power), shape }
+}
+
+fn operation_from(operation: &api::Operation) -> Operation {
+    Operation {
+        kind: kind_from(operation.kind),
+        task: operation.task_ref.clone().and_then(TaskId::non_empty),
+        since: operation.since.0,
+        attempt: u32::try_from(operation.attempt).unwrap_or(0),
+    }
+}
+
+/// Writes the record into a status.
+pub fn write(record: &Record, status: &mut VirtualMachineStatus, generation: Option<i64>) {
+    status.id = record.id.as_ref().map(ToString::to_string);
+    status.applied = applied_to(&record.applied, status.applied.take(), generation);
+    status.operation = record.operation.as_ref().map(|o| Box::new(operation_to(o)));
+    let task = |reconfigure: bool| {
+        let operation = record.operation.as_ref()?;
+        let is_reconfigure = operation.kind == OperationKind::Reconfigure;
+        (is_reconfigure == reconfigure).then(|| operation.task.as_ref().map(ToString::to_string))?
+    };
+    status.last_task_ref = task(false);
+    status.reconfigure_task_ref = task(true);
+    status.reboot_handled = Some(record.reboot_handled.clone()).filter(|r| !r.is_empty());
+    status.restart_required.clone_from(&record.restart_required);
+}
+
+fn applied_to(
+    applied: &Applied,
+    old: Option<Box<api::AppliedState>>,
+    generation: Option<i64>,
+) -> Option<Box<api::AppliedState>> {
+    if *applied == Applied::default() {
+        return None;
+    }
+    let unchanged = old.filter(|old| applied_from(old) == *applied);
+    Some(unchanged.unwrap_or_else(|| Box::new(applied_state(applied, generation))))
+}
+
+fn applied_state(applied: &Applied, generation: Option<i64>) -> api::AppliedState {
+    let mut state = api::AppliedState {
+        generation,
+        power_state: applied.power.map(power_word),
+        ..api::AppliedState::default()
+    };
+    if let Some(shape) = &applied.shape {
+        state.cpu = i32::try_from(shape.cpu).ok();
+        state.memory_mib = i64::try_from(shape.memory_mib).ok();
+        state.networks.clone_from(&shape.networks);
+        let disk = |(name, gib): &(String, u32)| api::AppliedDisk {
+            name: name.clone(),
+            size_gib: i32::try_from(*gib).unwrap_or(i32::MAX),
+        };
+        state.disks = shape.disks.iter().map(disk).collect();
+    }
+    state
+}
+
+fn power_word(power: DesiredPower) -> api::PowerState {
+    match power {
+        DesiredPower::On => api::PowerState::On,
+        DesiredPower::Off => api::PowerState::Off,
+        DesiredPower::OffGraceful => api::PowerState::OffGraceful,
+    }
+}
+
+fn operation_to(operation: &Operation) -> api::Operation {
+    api::Operation {
+        kind: kind_to(operation.kind),
+        since: Time(operation.since),
+        attempt: i32::try_from(operation.attempt).unwrap_or(i32::MAX),
+        task_ref: operation.task.as_ref().map(ToString::to_string),
+        request_id: None,
+    }
+}
+
+macro_rules! same_kinds {
+    ($($kind:ident),+) => {
+        fn kind_from(kind: api::OperationKind) -> OperationKind {
+            match kind { $(api::OperationKind::$kind => OperationKind::$kind),+ }
+        }
+
+        fn kind_to(kind: OperationKind) -> api::OperationKind {
+            match kind { $(OperationKind::$kind => api::OperationKind::$kind),+ }
+        }
+    };
+}
+
+same_kinds!(Create, PowerOn, PowerOff, GracefulStop, Reboot, Reconfigure, Delete);
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn vm(status: VirtualMachineStatus) -> VirtualMachine {
+        VirtualMachine { metadata: Default::default(), spec: Default::default(), status: Some(status) }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let record_in = Record {
+            id: Some(VmId::from("vm-1")),
+            identity: None,
+            applied: Applied {
+                power: Some(DesiredPower::OffGraceful),
+                shape: Some(Shape {
+                    cpu: 2,
+                    memory_mib: 512,
+                    disks: vec![("data".into(), 5)],
+                    networks: vec!["eth0".into()],
+                }),
+            },
+            operation: Some(Operation {
+                kind: OperationKind::Reconfigure,
+                task: Some(TaskId::from("t")),
+                since: Timestamp::from_second(5).expect("in range"),
+                attempt: 2,
+            }),
+            reboot_handled: "monday".into(),
+            restart_required: vec!["spec.resources.cpu".into()],
+        };
+        let mut status = VirtualMachineStatus::default();
+        write(&record_in, &mut status, Some(3));
+        assert_eq!(status.reconfigure_task_ref.as_deref(), Some("t"));
+        assert_eq!(status.last_task_ref, None);
+        assert_eq!(record(&vm(status)), record_in);
+    }
+
+    #[test]
+    fn the_generation_of_what_was_applied_moves_only_with_it() {
+        let record_in = Record {
+            applied: Applied { power: Some(DesiredPower::On), shape: None },
+            ..Record::default()
+        };
+        let mut status = VirtualMachineStatus::default();
+        write(&record_in, &mut status, Some(1));
+        write(&record_in, &mut status, Some(2));
+        assert_eq!(status.applied.expect("written").generation, Some(1));
+    }
+
+    #[test]
+    fn an_adopted_vm_is_retained_unless_told_otherwise() {
+        let mut adopted = vm(VirtualMachineStatus::default());
+        adopted.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        adopted.metadata.labels = Some([(names::ADOPTED_LABEL.to_owned(), "true".to_owned())].into());
+        assert_eq!(object(&adopted).life, Life::Deleting(DeletionPolicy::Retain));
+        adopted.spec.deletion_policy = Some(api::DeletionPolicy::Delete);
+        assert_eq!(object(&adopted).life, Life::Deleting(DeletionPolicy::Delete));
+    }
+}

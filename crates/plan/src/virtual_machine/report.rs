@@ -1,0 +1,372 @@
+//! From the end of a pass to what people read: status, conditions, events. Pure, and written only if it differs.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use polyvirt_api::infra::{self as api, VMPhase, VMResources, VirtualMachine, VirtualMachineStatus};
+use polyvirt_contract::model::{PowerState, VmState};
+use polyvirt_contract::{ProviderError, Retry};
+
+use crate::conditions::{self, Finding, Truth, kind};
+use crate::note::Note;
+use crate::problem::Problem;
+use crate::reason::Reason;
+use crate::virtual_machine::facts::{Desired, Intent, Life, OperationKind, Record};
+use crate::virtual_machine::record;
+use crate::virtual_machine::step::{Done, Drift, Wait, WaitFor};
+
+/// How a pass ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// As far as the declaration and policy go.
+    Done(Done),
+    /// Waits for something.
+    Waiting(Wait),
+    /// Cannot go on until an object changes.
+    Stopped(Problem),
+    /// The provider is at work.
+    InFlight(OperationKind),
+    /// The provider answered with an error.
+    Failed(ProviderError),
+}
+
+/// The end of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct PassEnd<'a> {
+    /// The object as it was read, with the status that is there.
+    pub vm: &'a VirtualMachine,
+    /// What the pass has to write down.
+    pub record: &'a Record,
+    /// Whether a create is about to be sent (providers without identity).
+    pub intent: Intent,
+    /// How it ended.
+    pub outcome: &'a Outcome,
+    /// The VM as it was last seen.
+    pub observed: Option<&'a VmState>,
+    /// What the VM should be, where that could be told.
+    pub desired: Option<&'a Desired>,
+    /// Fields that are set and do nothing on this provider.
+    pub ignored_fields: &'a [String],
+    /// The time of the report.
+    pub now: Timestamp,
+}
+
+/// The status to write, or `None` if what is there says the same; and the events of the transition.
+pub fn report(end: &PassEnd<'_>) -> (Option<VirtualMachineStatus>, Vec<Note>) {
+    let old = end.vm.status.clone().unwrap_or_default();
+    if *end.outcome == Outcome::Waiting(Wait { on: WaitFor::ProviderConnecting, recheck: None }) {
+        return (None, Vec::new());
+    }
+    let new = status(end, &old);
+    let notes = transitions(end, &old, &new);
+    let same = VirtualMachineStatus { provider: old.provider.clone(), ..new.clone() } == old;
+    ((!same).then_some(new), notes)
+}
+
+fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus {
+    let generation = end.vm.metadata.generation;
+    let mut new = old.clone();
+    record::write(end.record, &mut new, generation);
+    new.create_intent = match end.intent {
+        Intent::Missing => None,
+        Intent::JustWritten => Some(Time(end.now)),
+        Intent::Older(time) => Some(Time(time)),
+    };
+    if let Some(vm) = end.observed {
+        observe(&mut new, vm, end.record);
+    }
+    if is_missing(end.outcome) {
+        new.power_state = None;
+        new.ips.clear();
+    }
+    new.phase = Some(phase(end, old));
+    new.observed_generation = generation;
+    let ready = ready(end);
+    new.message = Some(ready.message.clone());
+    conditions(end, &mut new, ready);
+    new
+}
+
+fn observe(status: &mut VirtualMachineStatus, vm: &VmState, record: &Record) {
+    status.power_state = match vm.power {
+        PowerState::On | PowerState::Suspended => Some(api::PowerState::On),
+        PowerState::Off => Some(api::PowerState::Off),
+        PowerState::Unknown => status.power_state,
+    };
+    status.ips.clone_from(&vm.ips);
+    status.console_url = Some(vm.console_url.clone()).filter(|u| !u.is_empty());
+    status.host = Some(vm.host.clone()).filter(|h| !h.is_empty());
+    status.provider.clone_from(&vm.details);
+    let applied = record.applied.shape.as_ref();
+    let cpu = if vm.cpu == 0 { applied.map_or(0, |s| s.cpu) } else { vm.cpu };
+    let memory = if vm.memory_mib == 0 { applied.map_or(0, |s| s.memory_mib) } else { vm.memory_mib };
+    status.current_resources = Some(VMResources {
+        cpu: i32::try_from(cpu).ok().filter(|c| *c > 0),
+        memory_mib: i64::try_from(memory).ok().filter(|m| *m > 0),
+        gpu: None,
+    });
+}
+
+fn is_missing(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Stopped(p) if p.reason == Reason::VmMissing)
+}
+
+fn phase(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VMPhase {
+    if matches!(record::object(end.vm).life, Life::Deleting(_)) {
+        return VMPhase::Deleting;
+    }
+    if is_missing(end.outcome) {
+        return VMPhase::Failed;
+    }
+    let created = end.record.applied.power.is_some();
+    match end.outcome {
+        Outcome::InFlight(OperationKind::Reconfigure)
+        | Outcome::Waiting(Wait { on: WaitFor::Effect(OperationKind::Reconfigure), .. }) if created => {
+            VMPhase::Reconfiguring
+        }
+        _ if created => by_power(end.observed, old),
+        outcome => before_first_start(end, outcome),
+    }
+}
+
+fn by_power(observed: Option<&VmState>, old: &VirtualMachineStatus) -> VMPhase {
+    match observed.map(|vm| vm.power) {
+        Some(PowerState::On | PowerState::Suspended) => VMPhase::Running,
+        Some(PowerState::Off) => VMPhase::Stopped,
+        Some(PowerState::Unknown) | None => old.phase.unwrap_or_default(),
+    }
+}
+
+fn before_first_start(end: &PassEnd<'_>, outcome: &Outcome) -> VMPhase {
+    let exists = end.record.id.is_some();
+    match outcome {
+        Outcome::Stopped(p) if waits_for_others(p.reason) => VMPhase::Pending,
+        Outcome::Stopped(_) => VMPhase::Failed,
+        Outcome::Failed(error) if error.kind.retry() == Retry::OnChange => VMPhase::Failed,
+        Outcome::Failed(_) | Outcome::InFlight(_) => VMPhase::Provisioning,
+        Outcome::Waiting(Wait { on: WaitFor::Effect(_), .. }) => VMPhase::Provisioning,
+        _ if exists || end.intent != Intent::Missing => VMPhase::Provisioning,
+        _ => VMPhase::Pending,
+    }
+}
+
+const fn waits_for_others(reason: Reason) -> bool {
+    matches!(reason, Reason::WaitingForDependencies | Reason::SecretInvalid | Reason::ProviderNotFound)
+}
+
+/// The finding for `Ready`, whose message is also the status message.
+fn ready(end: &PassEnd<'_>) -> Finding {
+    let (truth, reason, message) = match end.outcome {
+        Outcome::Done(done) => ready_when_done(end, done),
+        Outcome::Waiting(wait) => ready_when_waiting(end, wait),
+        Outcome::Stopped(problem) => (Truth::False, problem.reason, problem.to_string()),
+        Outcome::InFlight(kind) => (Truth::False, in_flight(*kind), working(*kind).to_owned()),
+        Outcome::Failed(error) => (Truth::False, error.kind.into(), error_text(end, error)),
+    };
+    Finding::new(kind::READY, truth, reason, message)
+}
+
+fn ready_when_done(end: &PassEnd<'_>, done: &Done) -> (Truth, Reason, String) {
+    match done {
+        Done::Converged | Done::RestartNeeded(_) => {
+            let fault = end.observed.map(|vm| vm.fault.as_str()).filter(|f| !f.is_empty());
+            match fault {
+                Some(fault) => (Truth::False, Reason::VmFault, format!("The hypervisor reports: {fault}")),
+                None => (Truth::True, Reason::ReconcileSuccess, as_declared(end).to_owned()),
+            }
+        }
+        Done::Drifted(drifts) => (Truth::False, Reason::DriftDetected, drift_text(drifts)),
+        Done::Paused | Done::NothingToRelease => {
+            let text = "Paused: nothing is changed until the annotation virtrigaud.io/paused is removed";
+            (Truth::Unknown, Reason::Paused, text.to_owned())
+        }
+    }
+}
+
+fn as_declared(end: &PassEnd<'_>) -> &'static str {
+    match end.observed.map(|vm| vm.power) {
+        Some(PowerState::Off) => "The VM is off, as declared",
+        _ => "The VM is running",
+    }
+}
+
+fn drift_text(drifts: &[Drift]) -> String {
+    let list: Vec<_> = drifts
+        .iter()
+        .map(|d| format!("{} declares {} but the hypervisor has {}", d.field, d.declared, d.found))
+        .collect();
+    format!(
+        "Changed on the hypervisor: {}. Set spec.driftPolicy to Correct to bring it back, or change the declaration",
+        list.join("; ")
+    )
+}
+
+fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String) {
+    let provider = &end.vm.spec.provider_ref.name;
+    let (reason, message) = match &wait.on {
+        WaitFor::ProviderConnecting | WaitFor::ProviderUnavailable => (
+            Reason::ProviderUnavailable,
+            format!("Provider {provider} does not answer; work goes on when it does. See its conditions{}", how_to_force(end)),
+        ),
+        WaitFor::ProviderMissing => (
+            Reason::ProviderNotFound,
+            format!("spec.providerRef.name: Provider {provider} does not exist. Create it{}", how_to_force(end)),
+        ),
+        WaitFor::Image(what) => (Reason::WaitingForImage, what.clone()),
+        WaitFor::Effect(kind) => (in_flight(*kind), working(*kind).to_owned()),
+        WaitFor::GuestShutdown => (Reason::ShuttingDown, working(OperationKind::GracefulStop).to_owned()),
+        WaitFor::PowerUnknown => {
+            (Reason::PowerUnknown, "The provider does not say whether the VM runs".to_owned())
+        }
+        WaitFor::AdoptionId => {
+            (Reason::WaitingForAdoption, "Waits until adoption has written the VM's id".to_owned())
+        }
+    };
+    (Truth::False, reason, message)
+}
+
+fn how_to_force(end: &PassEnd<'_>) -> &'static str {
+    if end.vm.metadata.deletion_timestamp.is_some() {
+        ". To delete this object and leave the VM behind, set the annotation virtrigaud.io/force-delete=true"
+    } else {
+        ""
+    }
+}
+
+fn error_text(end: &PassEnd<'_>, error: &ProviderError) -> String {
+    let field = error.field.as_ref().map(|f| format!("{f}: ")).unwrap_or_default();
+    format!("{field}{}{}", error.message, how_to_force(end))
+}
+
+const fn in_flight(kind: OperationKind) -> Reason {
+    match kind {
+        OperationKind::Create => Reason::Creating,
+        OperationKind::PowerOn => Reason::PoweringOn,
+        OperationKind::PowerOff => Reason::PoweringOff,
+        OperationKind::GracefulStop => Reason::ShuttingDown,
+        OperationKind::Reboot => Reason::Rebooting,
+        OperationKind::Reconfigure => Reason::Reconfiguring,
+        OperationKind::Delete => Reason::Deleting,
+    }
+}
+
+const fn working(kind: OperationKind) -> &'static str {
+    match kind {
+        OperationKind::Create => "The VM is being created",
+        OperationKind::PowerOn => "The VM is being started",
+        OperationKind::PowerOff => "The VM is being stopped",
+        OperationKind::GracefulStop => "The guest was asked to shut down",
+        OperationKind::Reboot => "The VM is being restarted",
+        OperationKind::Reconfigure => "Size, disks or networks are being changed",
+        OperationKind::Delete => "The VM is being deleted",
+    }
+}
+
+fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Finding) {
+    let generation = end.vm.metadata.generation;
+    let phase = status.phase.unwrap_or_default();
+    let (reason, message) = (ready.reason, ready.message.clone());
+    let mut list = std::mem::take(&mut status.conditions);
+    let mut put = |finding| conditions::set(&mut list, finding, generation, end.now);
+    put(ready);
+    progress(phase == VMPhase::Provisioning, kind::PROVISIONING, reason, &message, &mut put, &end.vm.status);
+    progress(phase == VMPhase::Reconfiguring, kind::RECONFIGURING, reason, &message, &mut put, &end.vm.status);
+    if phase == VMPhase::Deleting {
+        put(Finding::new(kind::DELETING, Truth::True, reason, message));
+    }
+    if !end.ignored_fields.is_empty() {
+        put(ignored_fields(end.ignored_fields));
+    }
+    if let Outcome::Done(Done::Drifted(drifts)) = end.outcome {
+        put(Finding::new(kind::DRIFTED, Truth::True, Reason::DriftDetected, drift_text(drifts)));
+    }
+    if !end.record.restart_required.is_empty() {
+        put(restart_required(&end.record.restart_required));
+    }
+    drop_stale(end, &mut list);
+    status.conditions = list;
+}
+
+/// A condition that is true while something goes on, and false afterwards if it was ever there.
+fn progress(
+    active: bool,
+    kind: &'static str,
+    reason: Reason,
+    message: &str,
+    put: &mut impl FnMut(Finding),
+    old: &Option<VirtualMachineStatus>,
+) {
+    let before = old.as_ref().is_some_and(|s| s.conditions.iter().any(|c| c.type_ == kind));
+    if active {
+        put(Finding::new(kind, Truth::True, reason, message));
+    } else if before {
+        put(Finding::new(kind, Truth::False, Reason::ReconcileSuccess, "Finished"));
+    }
+}
+
+fn ignored_fields(fields: &[String]) -> Finding {
+    let message = format!(
+        "These fields are set but do nothing on this provider: {}. Remove them, or choose a provider that honours them",
+        fields.join(", ")
+    );
+    Finding::new(kind::FIELDS_HONOURED, Truth::False, Reason::FieldsIgnored, message)
+}
+
+fn restart_required(fields: &[String]) -> Finding {
+    let message = format!(
+        "These changes take effect at the next restart: {}. Restart the VM (annotation virtrigaud.io/reboot), or set spec.reconfigurePolicy.restart to WhenNeeded",
+        fields.join(", ")
+    );
+    Finding::new(kind::RESTART_REQUIRED, Truth::True, Reason::RestartRequired, message)
+}
+
+/// Conditions that speak only while they have something to say.
+fn drop_stale(end: &PassEnd<'_>, list: &mut Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>) {
+    let told = matches!(end.outcome, Outcome::Done(Done::Converged | Done::RestartNeeded(_)));
+    if told {
+        conditions::clear(list, kind::DRIFTED);
+    }
+    if end.record.restart_required.is_empty() {
+        conditions::clear(list, kind::RESTART_REQUIRED);
+    }
+    if end.ignored_fields.is_empty() && end.desired.is_some() {
+        conditions::clear(list, kind::FIELDS_HONOURED);
+    }
+}
+
+/// One event for each change of what `Ready` says, and for a VM that got its id.
+fn transitions(end: &PassEnd<'_>, old: &VirtualMachineStatus, new: &VirtualMachineStatus) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if let (None, Some(id)) = (&old.id, &new.id) {
+        let provider = &end.vm.spec.provider_ref.name;
+        notes.push(Note::normal(Reason::Created, format!("VM {id} is on provider {provider}")));
+    }
+    let find = |s: &VirtualMachineStatus| s.conditions.iter().find(|c| c.type_ == kind::READY).cloned();
+    let (before, after) = (find(old), find(new));
+    let Some(after) = after else { return notes };
+    let says = |c: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| (c.status.clone(), c.reason.clone());
+    let moved = before.as_ref().map(says) != Some(says(&after)) || old.phase != new.phase;
+    if moved {
+        notes.push(note_for(end.outcome, &after, new));
+    }
+    notes
+}
+
+fn note_for(
+    outcome: &Outcome,
+    ready: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition,
+    new: &VirtualMachineStatus,
+) -> Note {
+    let message = ready.message.clone();
+    let reason = match (outcome, new.phase) {
+        (Outcome::Done(Done::Converged | Done::RestartNeeded(_)), Some(VMPhase::Running)) => Reason::Running,
+        (Outcome::Done(Done::Converged | Done::RestartNeeded(_)), _) => Reason::Stopped,
+        _ => Reason::parse(&ready.reason).unwrap_or(Reason::ProviderError),
+    };
+    match outcome {
+        Outcome::Done(Done::Drifted(_)) | Outcome::Stopped(_) | Outcome::Failed(_) => Note::warning(reason, message),
+        Outcome::Waiting(Wait { on: WaitFor::ProviderUnavailable | WaitFor::ProviderMissing, .. }) => {
+            Note::warning(reason, message)
+        }
+        _ => Note::normal(reason, message),
+    }
+}
