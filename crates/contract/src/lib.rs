@@ -11,10 +11,14 @@
 
 pub mod capabilities;
 pub mod error;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 pub mod ids;
 pub mod model;
 pub mod provider;
 pub mod watch;
+#[cfg(feature = "grpc")]
+pub mod wire;
 
 pub use capabilities::{Capabilities, Extension, Features};
 pub use error::{ErrorKind, ProviderError, Retry};

@@ -23,6 +23,10 @@ pub enum TaskState {
 /// A stream begins with one `State` for each VM, then `Synced`, then changes. Messages may come late, twice or out of order:
 /// [`VmState::revision`] tells which of two is newer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all events are states: a box would cost more than it saves"
+)]
 pub enum VmEvent {
     /// A VM as it is.
     State(VmState),

@@ -26,7 +26,10 @@ pub fn write() -> anyhow::Result<()> {
     let target = generated_dir();
     std::fs::create_dir_all(&target)?;
     let fresh = generate()?;
-    for stale in read_dir(&target)?.keys().filter(|n| !fresh.contains_key(*n)) {
+    for stale in read_dir(&target)?
+        .keys()
+        .filter(|n| !fresh.contains_key(*n))
+    {
         std::fs::remove_file(target.join(stale))?;
     }
     for (name, content) in fresh {
@@ -50,7 +53,10 @@ fn generate() -> anyhow::Result<Files> {
     let descriptors = protox::compile(SOURCES, [contract_dir().join("proto")])
         .context("Compile the protobuf sources")?;
     let out = tempfile::tempdir()?;
-    std::fs::write(out.path().join(DESCRIPTORS), without_source_info(&descriptors))?;
+    std::fs::write(
+        out.path().join(DESCRIPTORS),
+        without_source_info(&descriptors),
+    )?;
     tonic_prost_build::configure()
         .bytes(".")
         .btree_map(".")
@@ -117,6 +123,9 @@ mod tests {
         };
         let fresh = files(&[("same", "1"), ("changed", "2"), ("missing", "3")]);
         let committed = files(&[("same", "1"), ("changed", "x"), ("extra", "4")]);
-        assert_eq!(differing(&fresh, &committed), ["changed", "extra", "missing"]);
+        assert_eq!(
+            differing(&fresh, &committed),
+            ["changed", "extra", "missing"]
+        );
     }
 }

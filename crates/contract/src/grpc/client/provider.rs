@@ -1,0 +1,277 @@
+//! The trait, call by call.
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+
+use crate::capabilities::{Capabilities, Features};
+use crate::error::{ErrorKind, ProviderError};
+use crate::ids::{Identity, SnapshotId, TaskId, VmId};
+use crate::model::{
+    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, PowerRequest,
+    PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+};
+use crate::provider::{Provider, Result};
+use crate::watch::{TaskState, VmEvent};
+use crate::wire::ext::find_vm_request::By;
+use crate::wire::v1::provider_client::ProviderClient;
+use crate::wire::{ext, failure, kind_of_word, reconfigure_request, task_id, v1};
+
+use super::super::deadline::Call;
+use super::super::metadata;
+use super::Client;
+use super::extensions::required;
+use super::peer::Peer;
+use super::streams::console_open;
+
+#[async_trait]
+impl Provider for Client {
+    async fn validate(&self) -> Result<()> {
+        let request = self.request(Call::Validate, v1::ValidateRequest {});
+        let mut client = self.v1.clone();
+        let answer = self
+            .answer(Call::Validate, client.validate(request))
+            .await?;
+        validated(answer)
+    }
+
+    async fn capabilities(&self) -> Result<Capabilities> {
+        let request = self.request(Call::GetCapabilities, v1::GetCapabilitiesRequest {});
+        let mut client = self.v1.clone();
+        let sent = client.get_capabilities(request);
+        Ok(self.answer(Call::GetCapabilities, sent).await?.into())
+    }
+
+    async fn create(&self, request: CreateVm) -> Result<Created> {
+        let message = v1::CreateRequest::try_from(&request)?;
+        let request = self.request_for(Call::Create, message, request.owner.as_ref());
+        let mut client = self.v1.clone();
+        Ok(self
+            .answer(Call::Create, client.create(request))
+            .await?
+            .into())
+    }
+
+    async fn delete(&self, vm: &VmRef) -> Result<Option<TaskId>> {
+        let message = v1::DeleteRequest {
+            id: vm.id.to_string(),
+        };
+        let request = self.request_for(Call::Delete, message, vm.owner.as_ref());
+        let mut client = self.v1.clone();
+        let answer = self.answer(Call::Delete, client.delete(request)).await?;
+        Ok(task_id(answer.task))
+    }
+
+    async fn power(&self, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>> {
+        let message = v1::PowerRequest::new(&vm.id, request.op);
+        let mut sent = self.request_for(Call::Power, message, vm.owner.as_ref());
+        metadata::put_request(sent.metadata_mut(), request.request.as_ref());
+        let mut client = self.v1.clone();
+        let answer = self.answer(Call::Power, client.power(sent)).await?;
+        Ok(task_id(answer.task))
+    }
+
+    async fn reconfigure(&self, vm: &VmRef, desired: CreateVm) -> Result<Option<TaskId>> {
+        let message = reconfigure_request(&vm.id, &desired)?;
+        let request = self.request_for(Call::Reconfigure, message, vm.owner.as_ref());
+        let mut client = self.v1.clone();
+        let answer = self
+            .answer(Call::Reconfigure, client.reconfigure(request))
+            .await?;
+        Ok(task_id(answer.task))
+    }
+
+    async fn hardware_upgrade(&self, vm: &VmRef, version: i32) -> Result<Option<TaskId>> {
+        let message = v1::HardwareUpgradeRequest {
+            id: vm.id.to_string(),
+            target_version: version,
+        };
+        let request = self.request_for(Call::HardwareUpgrade, message, vm.owner.as_ref());
+        let mut client = self.v1.clone();
+        let answer = self
+            .answer(Call::HardwareUpgrade, client.hardware_upgrade(request))
+            .await?;
+        Ok(task_id(answer.task))
+    }
+
+    async fn describe(&self, vm: &VmId) -> Result<Option<VmState>> {
+        if let Peer::Extended(_) = self.peer().await?
+            && let Some(found) = self.find_vm(By::Id(vm.to_string())).await?
+        {
+            return Ok(found);
+        }
+        self.describe_basic(vm).await
+    }
+
+    async fn task_status(&self, task: &TaskId) -> Result<TaskState> {
+        let task = Some(v1::TaskRef {
+            id: task.to_string(),
+        });
+        let request = self.request(Call::TaskStatus, v1::TaskStatusRequest { task });
+        let mut client = self.v1.clone();
+        Ok(self
+            .answer(Call::TaskStatus, client.task_status(request))
+            .await?
+            .into())
+    }
+
+    async fn snapshot_create(
+        &self,
+        vm: &VmRef,
+        request: SnapshotRequest,
+    ) -> Result<SnapshotCreated> {
+        let message = v1::SnapshotCreateRequest::new(&vm.id, request);
+        let request = self.request_for(Call::SnapshotCreate, message, vm.owner.as_ref());
+        let mut client = self.v1.clone();
+        let answer = self
+            .answer(Call::SnapshotCreate, client.snapshot_create(request))
+            .await?;
+        Ok(answer.into())
+    }
+
+    async fn snapshot_delete(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
+        let message = v1::SnapshotDeleteRequest {
+            vm_id: vm.id.to_string(),
+            snapshot_id: snapshot.to_string(),
+        };
+        let request = self.request_for(Call::SnapshotDelete, message, vm.owner.as_ref());
+        let mut client = self.v1.clone();
+        let answer = self
+            .answer(Call::SnapshotDelete, client.snapshot_delete(request))
+            .await?;
+        Ok(task_id(answer.task))
+    }
+
+    async fn snapshot_revert(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
+        let message = v1::SnapshotRevertRequest {
+            vm_id: vm.id.to_string(),
+            snapshot_id: snapshot.to_string(),
+        };
+        let request = self.request_for(Call::SnapshotRevert, message, vm.owner.as_ref());
+        let mut client = self.v1.clone();
+        let answer = self
+            .answer(Call::SnapshotRevert, client.snapshot_revert(request))
+            .await?;
+        Ok(task_id(answer.task))
+    }
+
+    async fn clone_vm(&self, request: CloneVm) -> Result<Cloned> {
+        let message = v1::CloneRequest::try_from(&request)?;
+        let request = self.request_for(Call::Clone, message, request.owner.as_ref());
+        let mut client = self.v1.clone();
+        let sent = ProviderClient::clone(&mut client, request);
+        Ok(self.answer(Call::Clone, sent).await?.into())
+    }
+
+    async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {
+        let message = v1::ImagePrepareRequest::try_from(&request)?;
+        let request = self.request(Call::ImagePrepare, message);
+        let mut client = self.v1.clone();
+        Ok(self
+            .answer(Call::ImagePrepare, client.image_prepare(request))
+            .await?
+            .into())
+    }
+
+    async fn export_disk(&self, request: ExportDisk) -> Result<DiskExported> {
+        let request = self.request(Call::ExportDisk, request.into());
+        let mut client = self.v1.clone();
+        Ok(self
+            .answer(Call::ExportDisk, client.export_disk(request))
+            .await?
+            .into())
+    }
+
+    async fn import_disk(&self, request: ImportDisk) -> Result<DiskImported> {
+        let request = self.request(Call::ImportDisk, request.into());
+        let mut client = self.v1.clone();
+        Ok(self
+            .answer(Call::ImportDisk, client.import_disk(request))
+            .await?
+            .into())
+    }
+
+    async fn disk_info(
+        &self,
+        vm: &VmId,
+        disk: &str,
+        snapshot: Option<&SnapshotId>,
+    ) -> Result<DiskInfo> {
+        let message = v1::GetDiskInfoRequest {
+            vm_id: vm.to_string(),
+            disk_id: disk.to_owned(),
+            snapshot_id: snapshot.map(ToString::to_string).unwrap_or_default(),
+        };
+        let request = self.request(Call::GetDiskInfo, message);
+        let mut client = self.v1.clone();
+        Ok(self
+            .answer(Call::GetDiskInfo, client.get_disk_info(request))
+            .await?
+            .into())
+    }
+
+    async fn list_vms(&self) -> Result<Vec<VmState>> {
+        if let Peer::Extended(_) = self.peer().await?
+            && let Some(vms) = self.list_extended().await?
+        {
+            return Ok(vms);
+        }
+        self.list_basic().await
+    }
+
+    async fn features(&self) -> Result<Features> {
+        Ok(match self.peer().await? {
+            Peer::Extended(features) => features,
+            Peer::Basic => Features::default(),
+        })
+    }
+
+    async fn find(&self, identity: &Identity) -> Result<Option<VmState>> {
+        let found = self.find_vm(By::Identity(identity.to_string())).await?;
+        required(found, "look-up by identity")
+    }
+
+    async fn watch(&self) -> Result<BoxStream<'static, Result<VmEvent>>> {
+        self.watch_stream().await
+    }
+
+    async fn inventory(&self) -> Result<Inventory> {
+        let request = self.request(Call::Inventory, ext::InventoryRequest {});
+        let limit = self.deadlines.of(Call::Inventory);
+        let mut client = self.ext.clone();
+        let answer = self.extended(limit, client.inventory(request)).await?;
+        Ok(required(answer, "inventory")?.into())
+    }
+
+    async fn guest_exec(&self, vm: &VmRef, request: ExecRequest) -> Result<ExecOutput> {
+        let limit = self
+            .deadlines
+            .of(Call::GuestExec)
+            .saturating_add(request.timeout);
+        let message = ext::GuestExecRequest::new(&vm.id, request);
+        let mut sent = self.request_for(Call::GuestExec, message, vm.owner.as_ref());
+        sent.set_timeout(limit);
+        let mut client = self.ext.clone();
+        let answer = self.extended(limit, client.guest_exec(sent)).await?;
+        Ok(required(answer, "commands in the guest")?.into())
+    }
+
+    async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {
+        self.console_session(console_open(vm, kind)).await
+    }
+}
+
+/// A peer that only says "no" is taken to be out of reach of its hypervisor.
+fn validated(answer: v1::ValidateResponse) -> Result<()> {
+    if answer.ok {
+        return Ok(());
+    }
+    if kind_of_word(&answer.error_kind).is_some() {
+        return Err(failure(
+            answer.message,
+            &answer.error_kind,
+            answer.error_field,
+        ));
+    }
+    Err(ProviderError::new(ErrorKind::Unavailable, answer.message))
+}
