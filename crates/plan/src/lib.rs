@@ -2,9 +2,15 @@
 //!
 //! Nothing here touches a client, a clock or a file. That is why correctness lives here, and the property tests with it.
 
+pub mod conditions;
+pub mod image;
+pub mod note;
 pub mod problem;
+pub mod quantity;
 pub mod reason;
+pub mod user_data;
 pub mod virtual_machine;
 
+pub use note::{Note, Severity};
 pub use problem::Problem;
 pub use reason::Reason;
