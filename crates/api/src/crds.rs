@@ -42,9 +42,11 @@ fn polish(crd: &mut CustomResourceDefinition) {
 /// States what every object has, and asks for a spec by a rule with a message.
 fn complete_root(root: &mut JSONSchemaProps) {
     let properties = root.properties.get_or_insert_default();
-    for (name, type_, description) in ROOT_FIELDS {
-        properties.insert(name.into(), plain(type_, description));
+    for (name, description) in ROOT_FIELDS {
+        properties.insert(name.into(), plain("string", Some(description)));
     }
+    // The API server allows nothing more to be said of metadata, not even a description.
+    properties.insert("metadata".into(), plain("object", None));
     root.required = None;
     root.x_kubernetes_validations
         .get_or_insert_default()
@@ -55,24 +57,18 @@ fn complete_root(root: &mut JSONSchemaProps) {
         });
 }
 
-const ROOT_FIELDS: [(&str, &str, &str); 3] = [
+const ROOT_FIELDS: [(&str, &str); 2] = [
     (
         "apiVersion",
-        "string",
         "Group and version of the kind, infra.virtrigaud.io/v1beta1.",
     ),
-    ("kind", "string", "The kind of the object."),
-    (
-        "metadata",
-        "object",
-        "Name, namespace, labels and annotations of the object.",
-    ),
+    ("kind", "The kind of the object."),
 ];
 
-fn plain(type_: &str, description: &str) -> JSONSchemaProps {
+fn plain(type_: &str, description: Option<&str>) -> JSONSchemaProps {
     JSONSchemaProps {
         type_: Some(type_.into()),
-        description: Some(description.into()),
+        description: description.map(Into::into),
         ..JSONSchemaProps::default()
     }
 }

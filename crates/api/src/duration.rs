@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cel::rules;
 
-const RULE: &str = r"self.matches('^(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$')";
+const RULE: &str = "duration(self) >= duration('0s')";
 
 /// A length of time in the notation of Go, kept as written so that it reads back unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,14 +80,17 @@ fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }
-    let mut rest = text;
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest.is_empty() {
+        return None;
+    }
     let mut sum = Duration::ZERO;
     while !rest.is_empty() {
         let (part, tail) = take_part(rest)?;
         sum = sum.checked_add(part)?;
         rest = tail;
     }
-    (!text.is_empty()).then_some(sum)
+    Some(sum)
 }
 
 fn take_part(text: &str) -> Option<(Duration, &str)> {
@@ -151,6 +154,7 @@ mod tests {
             ("250ms", 250),
             ("1m1s1ms", 61_001),
             ("2000us", 2),
+            ("+5s", 5_000),
         ] {
             let parsed = GoDuration::new(text).parse();
             assert_eq!(parsed, Ok(Duration::from_millis(millis)), "{text}");

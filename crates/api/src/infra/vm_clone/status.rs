@@ -25,6 +25,7 @@ pub struct VMCloneStatus {
     pub target_vm_id: Option<String>,
     /// How disks were copied: FullClone, LinkedClone or InstantClone.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = "string"))]
     pub actual_clone_type: Option<CloneType>,
     /// The provider's task.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cel::rules;
 use crate::infra::LocalRef;
+use crate::schema::IP_OR_CIDR;
 
 /// Firewall, isolation and encryption of a network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,20 +54,12 @@ pub struct FirewallRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<PortRange>,
     /// Where packets come from, such as 192.0.2.0/24. Absent means anywhere.
-    #[serde(
-        rename = "sourceCIDR",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(schema_with = "crate::schema::ip_or_cidr")]
+    #[serde(rename = "sourceCIDR", skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = IP_OR_CIDR))]
     pub source_cidr: Option<String>,
     /// Where packets go. Absent means anywhere.
-    #[serde(
-        rename = "destinationCIDR",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(schema_with = "crate::schema::ip_or_cidr")]
+    #[serde(rename = "destinationCIDR", skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = IP_OR_CIDR))]
     pub destination_cidr: Option<String>,
     /// Place among the rules; the lowest is looked at first.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -60,7 +60,7 @@ pub use status::*;
         "The selector must name at least one label",
     ),
     (
-        "!has(self.selector.matchLabels) || !has(self.template.metadata) || !has(self.template.metadata.labels) || self.selector.matchLabels.all(k, !(k in self.template.metadata.labels) || self.template.metadata.labels[k] == self.selector.matchLabels[k])",
+        "!has(self.selector.matchLabels) || !has(self.template.metadata) || !has(self.template.metadata.labels) || self.template.metadata.labels.all(k, !(k in self.selector.matchLabels) || self.selector.matchLabels[k] == self.template.metadata.labels[k])",
         "The labels of the template must match the selector",
     ),
 ])))]
@@ -120,6 +120,7 @@ pub struct TemplateMetadata {
     pub name: Option<String>,
     /// Labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "crate::schema::labels")]
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
