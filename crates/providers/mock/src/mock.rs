@@ -275,7 +275,7 @@ impl Mock {
         if running {
             self.earlier.notify_one();
         } else {
-            runtime.spawn(keep_time(self.me(), self.earlier.clone()));
+            runtime.spawn(keep_time(Timer(self.me()), self.earlier.clone()));
         }
     }
 
@@ -291,11 +291,23 @@ impl Mock {
 }
 
 /// The one timer of a mock on tokio's clock. It ends when nothing is due, or with the mock.
-async fn keep_time(mock: Weak<Mock>, earlier: Arc<Notify>) {
-    while let Some(due) = mock.upgrade().and_then(|mock| mock.tick()) {
+async fn keep_time(mut timer: Timer, earlier: Arc<Notify>) {
+    while let Some(due) = timer.0.upgrade().and_then(|mock| mock.tick()) {
         tokio::select! {
             () = tokio::time::sleep_until(due) => {}
             () = earlier.notified() => {}
+        }
+    }
+    timer.0 = Weak::new();
+}
+
+/// Dropped before its end, when its runtime goes away under it, the timer leaves word that there is none.
+struct Timer(Weak<Mock>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(mock) = self.0.upgrade() {
+            mock.lock().timer = None;
         }
     }
 }

@@ -43,11 +43,17 @@ impl State {
         self.index(vm);
         self.touch(key, Happened::Accepted);
         let task = self.perform(now, Action::FinishCreate(key), takes)?;
+        if let Some(vm) = self.vms.get_mut(&key) {
+            vm.volatile.creation = vm.volatile.busy;
+        }
         Ok(Created { id: key.id(), task })
     }
 
     pub(super) fn finish_create(&mut self, key: VmKey) -> Result<()> {
-        self.vm_mut(key)?.stage = Stage::Ready;
+        let vm = self.vm_mut(key)?;
+        if vm.stage == Stage::Creating {
+            vm.stage = Stage::Ready;
+        }
         self.touch(key, Happened::Created);
         Ok(())
     }
@@ -79,7 +85,7 @@ impl State {
             Stage::Ready => Ok(Created { id, task: None }),
             Stage::Creating => Ok(Created {
                 id,
-                task: vm.volatile.busy.map(|task| self.tasks.id(task)),
+                task: vm.volatile.creation.map(|task| self.tasks.id(task)),
             }),
             Stage::Deleting => Err(ProviderError::new(
                 ErrorKind::Precondition,

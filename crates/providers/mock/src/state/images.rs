@@ -60,6 +60,11 @@ impl Images {
         self.imported.insert(path, disk);
     }
 
+    /// How many were prepared, each source once.
+    pub(crate) const fn prepared(&self) -> u64 {
+        self.prepared
+    }
+
     pub(super) fn finish(&mut self, source: &str) -> Result<()> {
         let corrupt = self.corrupt.contains(source);
         if corrupt {
@@ -117,7 +122,7 @@ impl State {
 
     /// How many images were prepared, each source once.
     pub(crate) const fn images_prepared(&self) -> u64 {
-        self.images.prepared
+        self.images.prepared()
     }
 
     /// Says whether an image is there, from now on.
@@ -139,11 +144,11 @@ fn prepared(image: &Image, task: Option<polyvirt_contract::TaskId>) -> PreparedI
     }
 }
 
-/// A checksum of which everybody can see that no file has it.
+/// A checksum of which everybody can see that no file has it, such as `bad`.
 fn has_wrong_checksum(request: &PrepareImage) -> bool {
     let checksum = &request.checksum;
-    !checksum.is_empty() && !checksum.bytes().all(|byte| byte.is_ascii_hexdigit())
-        || checksum.starts_with("bad")
+    let hex = checksum.bytes().all(|byte| byte.is_ascii_hexdigit());
+    !hex || checksum == "bad"
 }
 
 fn wrong_checksum(source: &str) -> ProviderError {

@@ -129,7 +129,14 @@ impl State {
 
     fn recover(&mut self, mut vm: Vm) {
         let key = vm.key;
-        vm.volatile = vm::Volatile::default();
+        vm.volatile = vm::Volatile {
+            hung: vm.volatile.hung,
+            ..vm::Volatile::default()
+        };
+        if vm.power == Power::Booting {
+            let up = Due::GuestUp(key, vm.boots);
+            self.tasks.later(self.journal.now + self.times.boot, up);
+        }
         match vm.stage {
             Stage::Creating => {
                 self.revision += 1;
@@ -369,8 +376,8 @@ impl State {
     }
 
     /// Grows with every change and every accepted task: tells whether a call did anything.
-    pub(crate) const fn progress(&self) -> (u64, u64) {
-        (self.revision, self.tasks.accepted())
+    pub(crate) const fn progress(&self) -> u64 {
+        self.revision + self.tasks.accepted() + self.images.prepared()
     }
 
     pub(crate) fn journal(&self) -> Vec<LogEntry> {

@@ -50,7 +50,11 @@ impl State {
         switch: Switch,
         request: Option<RequestId>,
     ) -> Result<()> {
-        let runs = self.vm(key)?.runs();
+        let vm = self.vm(key)?;
+        let runs = vm.runs();
+        if request.is_some() && vm.last_request == request {
+            return Ok(());
+        }
         match switch {
             Switch::On if !runs => self.start(now, key, Happened::Started)?,
             Switch::Off if runs => self.stop(key)?,

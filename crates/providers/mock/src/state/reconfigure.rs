@@ -7,7 +7,7 @@ use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
 
 use crate::config::Resize;
 use crate::state::tasks::Action;
-use crate::state::vm::{Disk, Hardware, Vm, VmKey, tags};
+use crate::state::vm::{Disk, Hardware, Vm, VmKey, hot_add, tags};
 use crate::state::{Happened, State, check};
 
 impl State {
@@ -36,7 +36,8 @@ impl State {
     fn is_so(&self, key: VmKey, target: &Hardware, desired: &CreateVm) -> Result<bool> {
         let vm = self.vm(key)?;
         let marked = vm.owner.is_some() || desired.owner.is_none();
-        Ok(vm.reserved() == target && vm.tags == tags(desired) && marked)
+        let same_class = vm.hot_add == hot_add(desired);
+        Ok(vm.reserved() == target && vm.tags == tags(desired) && marked && same_class)
     }
 
     /// One identity is on one VM at most.
@@ -62,6 +63,7 @@ impl State {
         vm.pending = (live != target).then(|| Box::new(target));
         vm.hardware = live;
         vm.tags = tags(desired);
+        vm.hot_add = hot_add(desired);
         self.mark(key, desired.owner.as_ref());
         self.touch(key, Happened::Reconfigured);
         Ok(())

@@ -129,6 +129,7 @@ fn details(vm: &Vm) -> BTreeMap<String, String> {
     tell("boots", vm.boots.to_string());
     tell("firmware", if vm.uefi { "UEFI" } else { "BIOS" }.to_owned());
     tell("image", vm.image.to_string());
+    tell("networks", attachments(vm));
     tell("tags", vm.tags.join(","));
     tell("stage", stage(vm.stage).to_owned());
     if vm.hardware_version != 0 {
@@ -148,6 +149,19 @@ fn details(vm: &Vm) -> BTreeMap<String, String> {
         tell("networkDataBytes", length(&seed.network_data));
     }
     details
+}
+
+/// `eth0=lan`, for each card that names its network.
+fn attachments(vm: &Vm) -> String {
+    let named = vm
+        .hardware
+        .nics
+        .iter()
+        .filter(|nic| !nic.network.is_empty());
+    let pairs: Vec<String> = named
+        .map(|nic| format!("{}={}", nic.name, nic.network))
+        .collect();
+    pairs.join(",")
 }
 
 const fn stage(stage: Stage) -> &'static str {

@@ -1,7 +1,7 @@
 //! A VM as the mock keeps it: compact, because a benchmark keeps ten thousand, and whole, because a folder keeps it too.
 
 use polyvirt_contract::model::{
-    CreateVm, DiskSpec, ExpandPolicy, Firmware, NicSpec, Owner, PerformanceProfile, UserData,
+    CreateVm, DiskSpec, ExpandPolicy, Firmware, NicSpec, Owner, UserData,
 };
 use polyvirt_contract::{RequestId, SnapshotId, VmId};
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct Volatile {
     /// The last task in its queue, and so the one that newer work waits for.
     pub(crate) busy: Option<TaskKey>,
+    /// The task that creates it.
+    pub(crate) creation: Option<TaskKey>,
     /// The task that waits for the guest to shut down.
     pub(crate) shutdown: Option<TaskKey>,
     /// Whether the guest ignores us.
@@ -164,7 +166,7 @@ impl Vm {
             boots: 0,
             host,
             uefi: request.class.firmware == Firmware::Uefi,
-            hot_add: hot_add(request.class.performance.as_ref()),
+            hot_add: hot_add(request),
             hardware_version: 0,
             hardware: Hardware::wanted(request),
             pending: None,
@@ -252,11 +254,12 @@ pub(crate) fn image_key(request: &CreateVm) -> &str {
         .map_or("", String::as_str)
 }
 
-fn hot_add(performance: Option<&PerformanceProfile>) -> HotAdd {
-    performance.map_or_else(HotAdd::default, |profile| HotAdd {
-        cpu: profile.cpu_hot_add,
-        memory: profile.memory_hot_add,
-    })
+pub(crate) fn hot_add(request: &CreateVm) -> HotAdd {
+    let profile = request.class.performance.as_ref();
+    HotAdd {
+        cpu: profile.is_some_and(|profile| profile.cpu_hot_add),
+        memory: profile.is_some_and(|profile| profile.memory_hot_add),
+    }
 }
 
 fn seed(request: &CreateVm) -> Option<Seed> {
