@@ -62,7 +62,7 @@ static IGNITION: Kind = kind!(
 );
 
 /// A place in the manifest for one kind of document.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Slot<'a> {
     kind: &'static Kind,
     inline: Option<&'a str>,
@@ -161,8 +161,8 @@ fn size_message(size: usize) -> String {
     )
 }
 
-/// One document and where it came from.
-#[derive(Clone, Debug)]
+/// One document and where it came from. It may hold secrets, so it has no debug text.
+#[derive(Clone)]
 pub(super) struct Document {
     kind: &'static Kind,
     secret: Option<(String, &'static str)>,

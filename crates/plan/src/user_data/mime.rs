@@ -10,7 +10,7 @@ const LINE_END: &str = "\r\n";
 const BASE64_LINE: usize = 76;
 
 /// A part of a message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum Part<'a> {
     /// A document of a known type.
     Document {

@@ -23,6 +23,7 @@ mod network_data;
 mod yaml;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
 use polyvirt_api::infra as api;
@@ -55,8 +56,8 @@ pub struct Sources<'a> {
     pub network: Option<&'a api::NetworkData>,
 }
 
-/// What the provider is given. Empty bytes are "not given".
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What the provider is given. Empty bytes are "not given". It may hold secrets, so its debug text has sizes only.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// For cloud-init or Ignition.
     pub user_data: Option<UserData>,
@@ -64,6 +65,19 @@ pub struct Rendered {
     pub meta_data: Bytes,
     /// As the user wrote it; without it the provider makes one with [`network_config`].
     pub network_data: Bytes,
+}
+
+impl fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rendered")
+            .field(
+                "user_data_bytes",
+                &self.user_data.as_ref().map(|data| data.bytes().len()),
+            )
+            .field("meta_data_bytes", &self.meta_data.len())
+            .field("network_data_bytes", &self.network_data.len())
+            .finish()
+    }
 }
 
 impl<'a> Sources<'a> {

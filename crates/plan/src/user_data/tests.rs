@@ -261,3 +261,12 @@ fn metadata_and_network_configuration_come_from_secrets_too() {
     .unwrap_err();
     assert_eq!(problem.field, "spec.networkData.cloudInit.secretRef.name");
 }
+
+#[test]
+fn what_is_rendered_is_never_printed() {
+    let rendered = render_user(&user(Some("#!/bin/sh\n# hunter2"), None), &Secrets::new()).unwrap();
+    assert_eq!(
+        format!("{rendered:?}"),
+        "Rendered { user_data_bytes: Some(19), meta_data_bytes: 0, network_data_bytes: 0 }"
+    );
+}
