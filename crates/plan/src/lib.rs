@@ -3,6 +3,7 @@
 //! Nothing here touches a client, a clock or a file. That is why correctness lives here, and the property tests with it.
 
 pub mod conditions;
+pub mod honoured;
 pub mod image;
 pub mod note;
 pub mod problem;
