@@ -73,21 +73,10 @@ fn plain(type_: &str, description: Option<&str>) -> JSONSchemaProps {
     }
 }
 
-/// Makes the schema of a Rust type one that people would have written for Kubernetes.
-///
-/// schemars marks every `Option` as nullable; then the API server would store `null` instead of
-/// the default, and rules would have to tell null from absent.
+/// kube lets every optional quantity be null; see [`crate::schema::kubernetes_style`] for why not.
 fn polish_schema(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
-    if let Some(text) = schema.description.as_mut() {
-        *text = unwrap_lines(text);
-    }
     children(schema).for_each(polish_schema);
-}
-
-fn unwrap_lines(text: &str) -> String {
-    let paragraphs: Vec<_> = text.split("\n\n").map(|p| p.replace('\n', " ")).collect();
-    paragraphs.join("\n\n")
 }
 
 fn children(schema: &mut JSONSchemaProps) -> impl Iterator<Item = &mut JSONSchemaProps> {

@@ -1,7 +1,8 @@
 //! Helpers for the generated schemas: what schemars cannot say by derive alone.
 
+use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cel::rules;
 
@@ -110,6 +111,49 @@ pub(crate) fn enum_in_all_of(schema: &mut Schema) {
 
 fn variant_name(variant: &Value) -> Option<Value> {
     variant.get("const").cloned()
+}
+
+/// Turns the schema of a Rust type into one that people would have written for Kubernetes.
+///
+/// schemars lets every `Option` be null; then the API server would store null instead of the
+/// default, and rules would have to tell null from absent. And the text of a field must win over
+/// that of its type.
+pub(crate) fn kubernetes_style(schema: &mut Schema) {
+    RecursiveTransform(restyle).transform(schema);
+}
+
+fn restyle(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
+    for (key, value) in take_optional(object).unwrap_or_default() {
+        object.entry(key).or_insert(value);
+    }
+    if let Some(Value::Array(types)) = object.get("type") {
+        let real = types.iter().find(|type_| *type_ != "null").cloned();
+        object.insert("type".into(), real.unwrap_or_default());
+    }
+    if let Some(Value::Array(values)) = object.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Value::String(text)) = object.get_mut("description") {
+        *text = unwrap_lines(text);
+    }
+}
+
+/// What is inside `anyOf: [inside, null]`, which is how schemars writes some `Option`s.
+fn take_optional(object: &mut Map<String, Value>) -> Option<Map<String, Value>> {
+    let [Value::Object(inside), null] = object.get("anyOf")?.as_array()?.as_slice() else {
+        return None;
+    };
+    let inside = (null.get("type")? == "null").then(|| inside.clone())?;
+    object.remove("anyOf");
+    Some(inside)
+}
+
+fn unwrap_lines(text: &str) -> String {
+    let paragraphs = text.split("\n\n").map(|lines| lines.replace('\n', " "));
+    paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Drops the demand for `name` where a core type points at a key of an object.

@@ -42,6 +42,7 @@ use crate::infra::{DiskType, KeyProvider};
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "(type(self.memory) == int ? quantity(string(self.memory)) : quantity(self.memory)).compareTo(quantity('1Mi')) >= 0",
@@ -269,6 +270,7 @@ pub enum TpmVersion {
 /// What is known of the class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMClassStatus {
     /// Number of virtual machines that use the class.
     #[serde(rename = "usedByVMs", skip_serializing_if = "Option::is_none")]

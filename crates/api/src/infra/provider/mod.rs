@@ -61,6 +61,7 @@ pub use status::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "!has(self.runtime) || self.runtime.mode != 'External' || has(self.endpoint)",

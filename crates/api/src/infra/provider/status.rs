@@ -9,6 +9,7 @@ use crate::infra::{CoreRef, RuntimeMode};
 /// What is known of the provider.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct ProviderStatus {
     /// Whether the provider answered the last questions about its health.
     #[serde(skip_serializing_if = "Option::is_none")]

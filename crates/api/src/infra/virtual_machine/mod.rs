@@ -78,6 +78,7 @@ pub use status::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "has(self.classRef) != has(self.class)",

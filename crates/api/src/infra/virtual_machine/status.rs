@@ -11,6 +11,7 @@ use crate::infra::{PowerState, VMResources};
 /// What is known of the VM.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VirtualMachineStatus {
     /// Id of the VM on the provider. Empty until it exists.
     #[serde(skip_serializing_if = "Option::is_none")]

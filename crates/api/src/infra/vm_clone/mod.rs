@@ -58,6 +58,7 @@ pub use status::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMCloneSpec {
     /// What to copy; exactly one source.
     pub source: CloneSource,

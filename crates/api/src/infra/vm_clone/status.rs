@@ -9,6 +9,7 @@ use crate::infra::{CloneType, LocalRef};
 /// What is known of the clone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMCloneStatus {
     /// Where the clone stands: Pending, Preparing, Cloning, Customizing, Powering-On, Ready or
     /// Failed.
@@ -25,7 +26,6 @@ pub struct VMCloneStatus {
     pub target_vm_id: Option<String>,
     /// How disks were copied: FullClone, LinkedClone or InstantClone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("type" = "string"))]
     pub actual_clone_type: Option<CloneType>,
     /// The provider's task.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -51,6 +51,7 @@ pub use source::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMImageSpec {
     /// Where the image comes from; exactly one source.
     pub source: VMImageSource,
@@ -202,6 +203,7 @@ pub enum KernelType {
 /// What is known of the image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMImageStatus {
     /// Whether at least one provider has the image and none that needs it lacks it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -68,6 +68,7 @@ pub use storage::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMMigrationSpec {
     /// The virtual machine to move.
     pub source: MigrationSource,

@@ -10,6 +10,7 @@ use crate::infra::LocalRef;
 /// What is known of the migration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMMigrationStatus {
     /// Where the migration stands: Pending, Validating, Snapshotting, Exporting, Transferring,
     /// Converting, Importing, Creating, Validating-Target, Ready or Failed.

@@ -53,6 +53,7 @@ pub use vsphere::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMNetworkAttachmentSpec {
     /// What the network is on each kind of provider.
     pub network: NetworkConfig,

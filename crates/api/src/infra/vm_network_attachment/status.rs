@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What is known of the network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMNetworkAttachmentStatus {
     /// Whether VMs can be connected.
     #[serde(skip_serializing_if = "Option::is_none")]

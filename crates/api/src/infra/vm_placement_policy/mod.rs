@@ -57,6 +57,7 @@ pub use status::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMPlacementPolicySpec {
     /// What a place must meet.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,6 +11,7 @@ use crate::infra::LocalRef;
 /// What is known of the policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMPlacementPolicyStatus {
     /// Virtual machines that name the policy, the first thousand.
     #[serde(rename = "usedByVMs", skip_serializing_if = "Vec::is_empty")]

@@ -9,6 +9,7 @@ use crate::infra::VMPhase;
 /// What is known of the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMSetStatus {
     /// Virtual machines that exist.
     #[serde(skip_serializing_if = "Option::is_none")]

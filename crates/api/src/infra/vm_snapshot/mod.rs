@@ -45,6 +45,7 @@ pub use status::*;
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::kubernetes_style)]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "self.vmRef == oldSelf.vmRef",

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// What is known of the snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMSnapshotStatus {
     /// Id of the snapshot on the provider.
     #[serde(rename = "snapshotID", skip_serializing_if = "Option::is_none")]
