@@ -85,6 +85,11 @@ pub trait Provider: Send + Sync + 'static {
         Err(ProviderError::unsupported("image import"))
     }
 
+    /// Deletes a prepared image that nothing uses any more. `NotFound` means that it is already gone.
+    async fn image_delete(&self, _image: &PreparedImage) -> Result<()> {
+        Err(ProviderError::unsupported("deleting images"))
+    }
+
     /// Writes a disk to a staging place.
     async fn export_disk(&self, _request: ExportDisk) -> Result<DiskExported> {
         Err(ProviderError::unsupported("disk export"))

@@ -2,7 +2,10 @@
 
 pub mod cluster;
 pub mod context;
+pub mod image;
 pub mod link;
+pub mod metrics;
 pub mod next;
 pub mod runtime;
+pub mod shared;
 pub mod virtual_machine;

@@ -5,6 +5,7 @@
 pub mod conditions;
 pub mod honoured;
 pub mod image;
+pub mod image_step;
 pub mod note;
 pub mod problem;
 pub mod quantity;

@@ -6,13 +6,16 @@
 //!
 //! Passes read it and never wait on it: a provider that does not answer costs them nothing.
 
+pub mod guard;
 pub mod observations;
+pub mod session;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use polyvirt_contract::model::Inventory;
 use polyvirt_contract::{Capabilities, Features, Provider, ProviderError};
 
 pub use observations::{Concerns, Observations};
@@ -51,6 +54,8 @@ pub struct View {
     pub features: Arc<Features>,
     /// What it can do.
     pub capabilities: Arc<Capabilities>,
+    /// Hosts, datastores and networks as they were when it was connected; `None` if it does not tell.
+    pub inventory: Option<Arc<Inventory>>,
 }
 
 struct State {
@@ -73,6 +78,7 @@ impl Link {
             provider: None,
             features: Arc::default(),
             capabilities: Arc::default(),
+            inventory: None,
         };
         Self { key, state: Mutex::new(State { view, seen: Observations::default() }) }
     }
@@ -106,6 +112,11 @@ impl Link {
             state.view.capabilities = Arc::new(capabilities);
         }
         state.view.standing = Standing::Connected { since, latency };
+    }
+
+    /// What the hypervisor has.
+    pub fn has(&self, inventory: Option<Inventory>) {
+        self.lock().view.inventory = inventory.map(Arc::new);
     }
 
     /// A health check passed.

@@ -1,6 +1,10 @@
 //! What all controllers stand on.
 
+pub mod backoff;
+pub mod events;
 pub mod key;
+pub mod kube_cluster;
+pub mod queue;
 pub mod store;
 pub mod trim;
 pub mod vm_index;

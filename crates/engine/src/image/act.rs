@@ -1,0 +1,231 @@
+//! One image on one provider: the step against the provider.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use polyvirt_api::infra::{HttpAuthentication, ImageProviderStatus, VMImageStatus};
+use polyvirt_contract::model::{ImageOrigin, PrepareImage};
+use polyvirt_contract::watch::TaskState;
+use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
+use polyvirt_plan::image::{prepare_request, provider_key};
+use polyvirt_plan::image_step::{self, ImageStep, image_step};
+use polyvirt_plan::{Note, Reason};
+
+use super::ImagePass;
+use crate::cluster::{About, ClusterError};
+use crate::link::{Standing, View};
+use crate::next::Next;
+use crate::runtime::key::{Kind, ObjectKey};
+
+/// How often an import is asked for; it is long work, and the stream tells its end where there is one.
+const TASK_RECHECK: Duration = Duration::from_secs(5);
+
+impl ImagePass<'_> {
+    /// One step on every provider that needs the image, side by side: a slow one holds nobody up.
+    pub(super) async fn advance(&mut self, status: &mut VMImageStatus) -> Result<Next, ClusterError> {
+        let demand: Vec<_> = self.demand().into_iter().filter(|p| self.needs_work(p, status)).collect();
+        if demand.is_empty() {
+            return Ok(Next::Idle);
+        }
+        self.mark().await?;
+        let this = &*self;
+        let steps = demand.iter().map(|provider| {
+            let key = this.status_key(provider);
+            let on = status.provider_status.get(&key).cloned();
+            async move { (key, this.step(provider, on).await) }
+        });
+        let results = join_all(steps).await;
+        let mut soonest = None::<Duration>;
+        for (key, (entry, recheck)) in results {
+            if let Some(entry) = entry {
+                status.provider_status.insert(key, entry);
+            }
+            soonest = [soonest, recheck].into_iter().flatten().min();
+        }
+        Ok(soonest.map_or(Next::Idle, Next::After))
+    }
+
+    fn status_key(&self, provider: &ObjectKey) -> String {
+        provider_key(self.key.object.namespace(), provider.namespace(), provider.name())
+    }
+
+    fn needs_work(&self, provider: &ObjectKey, status: &VMImageStatus) -> bool {
+        let Some(view) = self.connected(provider) else { return false };
+        let on = status.provider_status.get(&self.status_key(provider));
+        image_step(&self.image.spec, on, &view.capabilities, self.ctx.now()) != ImageStep::Nothing
+    }
+
+    fn connected(&self, provider: &ObjectKey) -> Option<View> {
+        let view = self.ctx.links.get(provider)?.view();
+        matches!(view.standing, Standing::Connected { .. }).then_some(view)
+    }
+
+    async fn step(&self, provider: &ObjectKey, on: Option<ImageProviderStatus>) -> (Option<ImageProviderStatus>, Option<Duration>) {
+        let Some(view) = self.connected(provider) else { return (None, None) };
+        let spec = &self.image.spec;
+        match image_step(spec, on.as_ref(), &view.capabilities, self.ctx.now()) {
+            ImageStep::Nothing => (None, None),
+            ImageStep::RetryAfter(rest) => (None, Some(rest)),
+            ImageStep::Prepare => self.prepare(&view, on.as_ref()).await,
+            ImageStep::Check(task) => self.check(provider, &view, on, task).await,
+            ImageStep::TimedOut => self.fail(on.as_ref(), "The import took longer than spec.prepare.timeout"),
+        }
+    }
+
+    async fn prepare(&self, view: &View, on: Option<&ImageProviderStatus>) -> (Option<ImageProviderStatus>, Option<Duration>) {
+        let Some(provider) = &view.provider else { return (None, None) };
+        let request = match self.request().await {
+            Ok(request) => request,
+            Err(why) => return self.fail(on, &why),
+        };
+        match provider.image_prepare(request).await {
+            Ok(answer) => {
+                let entry = image_step::prepared(&self.image.spec, on, &answer, self.ctx.now());
+                let recheck = answer.task.is_some().then_some(TASK_RECHECK);
+                (Some(entry), recheck)
+            }
+            Err(error) => self.provider_failed(on, &error),
+        }
+    }
+
+    async fn request(&self) -> Result<PrepareImage, String> {
+        let mut request = prepare_request(self.key.object.name(), &self.image.spec).map_err(|p| p.to_string())?;
+        let auth = self.image.spec.source.http.as_ref().and_then(|h| h.authentication.as_ref());
+        if let (ImageOrigin::Http { headers, .. }, Some(auth)) = (&mut request.origin, auth) {
+            if let Some((name, value)) = self.authorization(auth).await? {
+                headers.insert(name, value);
+            }
+        }
+        Ok(request)
+    }
+
+    /// The header that proves who we are, from a Secret.
+    async fn authorization(&self, auth: &HttpAuthentication) -> Result<Option<(String, String)>, String> {
+        if let Some(bearer) = &auth.bearer {
+            let token = self.secret_value(&bearer.secret_ref.name, &bearer.token_key).await?;
+            return Ok(Some(("Authorization".to_owned(), format!("Bearer {token}"))));
+        }
+        if let Some(basic) = &auth.basic_auth {
+            let user = self.secret_value(&basic.secret_ref.name, &basic.username_key).await?;
+            let password = self.secret_value(&basic.secret_ref.name, &basic.password_key).await?;
+            let pair = base64(format!("{user}:{password}").as_bytes());
+            return Ok(Some(("Authorization".to_owned(), format!("Basic {pair}"))));
+        }
+        if auth.client_cert.is_some() {
+            return Err("spec.source.http.authentication.clientCert: The contract with providers carries no client certificates. Use bearer or basicAuth".to_owned());
+        }
+        Ok(None)
+    }
+
+    async fn secret_value(&self, name: &str, key: &str) -> Result<String, String> {
+        let object = ObjectKey::new(self.key.object.namespace(), name);
+        let data = self.ctx.cluster.secret(&object).await.map_err(|e| format!("Secret {name} cannot be read: {e}"))?;
+        let data = data.ok_or_else(|| format!("Secret {name} does not exist. Create it"))?;
+        let value = data.get(key).ok_or_else(|| format!("Secret {name} has no key {key}. Add it"))?;
+        String::from_utf8(value.to_vec()).map(|v| v.trim().to_owned()).map_err(|_| format!("Secret {name}, key {key}: The value is not text"))
+    }
+
+    async fn check(
+        &self,
+        provider: &ObjectKey,
+        view: &View,
+        on: Option<ImageProviderStatus>,
+        task: TaskId,
+    ) -> (Option<ImageProviderStatus>, Option<Duration>) {
+        let (Some(on), Some(server), Some(link)) = (on, &view.provider, self.ctx.links.get(provider)) else {
+            return (None, None);
+        };
+        let told = link.seen(|seen| seen.take_task(&task));
+        let state = match told {
+            Some(state) => Ok(state),
+            None => server.task_status(&task).await,
+        };
+        match state {
+            Ok(TaskState::Running { .. }) => {
+                if view.features.has(Extension::Watch) {
+                    link.seen(|seen| seen.await_task(&task, &self.key.object));
+                }
+                (None, Some(TASK_RECHECK))
+            }
+            Ok(TaskState::Succeeded) => (Some(image_step::arrived(&on, self.ctx.now())), None),
+            Ok(TaskState::Failed(error)) => self.provider_failed(Some(&on), &error),
+            Err(error) if error.kind == ErrorKind::NotFound => (Some(image_step::forgotten(&on)), Some(Duration::ZERO)),
+            Err(_) => (None, Some(TASK_RECHECK)),
+        }
+    }
+
+    /// A provider that does not answer is no fault of the image: it is tried again when it does.
+    fn provider_failed(&self, on: Option<&ImageProviderStatus>, error: &ProviderError) -> (Option<ImageProviderStatus>, Option<Duration>) {
+        if error.kind.blames_provider() {
+            return (None, Some(TASK_RECHECK));
+        }
+        self.fail(on, &error.message)
+    }
+
+    fn fail(&self, on: Option<&ImageProviderStatus>, why: &str) -> (Option<ImageProviderStatus>, Option<Duration>) {
+        let entry = image_step::failed(&self.image.spec, on, why, self.ctx.now());
+        let pause = entry.next_attempt.as_ref().and_then(|t| Duration::try_from(t.0.duration_since(self.ctx.now())).ok());
+        (Some(entry), pause)
+    }
+
+    /// Deletes what we brought to providers. False if one of them has to be asked again.
+    pub(super) async fn delete_copies(&self) -> bool {
+        let status = self.image.status.clone().unwrap_or_default();
+        let mut all = true;
+        for (name, on) in &status.provider_status {
+            all &= self.delete_copy(name, on).await;
+        }
+        all
+    }
+
+    async fn delete_copy(&self, name: &str, on: &ImageProviderStatus) -> bool {
+        let Some(copy) = image_step::copy(on) else { return true };
+        let (namespace, provider) = name.split_once('/').unwrap_or((self.key.object.namespace(), name));
+        let key = ObjectKey::new(namespace, provider);
+        // A Provider that is gone took its images out of our reach; one that does not answer keeps the object.
+        let Some(link) = self.ctx.links.get(&key) else { return self.ctx.stores.providers.get(&key).is_none() };
+        let Some(server) = link.view().provider else { return false };
+        match server.image_delete(&copy).await {
+            Ok(()) => true,
+            Err(error) if error.kind == ErrorKind::NotFound => true,
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                self.left_behind(name);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn left_behind(&self, provider: &str) {
+        let text = format!("Provider {provider} cannot delete images: the copy stays there. Delete it by hand");
+        let about = About::of(Kind::VMImage, &*self.image);
+        self.ctx.cluster.event(&about, Note::warning(Reason::UnsupportedByProvider, text));
+    }
+}
+
+/// Standard base64, for the Authorization header.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().enumerate().fold(0_u32, |w, (i, b)| w | u32::from(*b) << (16 - 8 * i));
+        for place in 0..4 {
+            let index = (word >> (18 - 6 * place)) & 63;
+            let used = place <= chunk.len();
+            text.push(if used { char::from(ALPHABET[index as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_of_the_rfc() {
+        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+}

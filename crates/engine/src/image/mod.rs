@@ -1,0 +1,123 @@
+//! The controller of VMImages: brings an image to each provider whose VMs need it, once, however many wait.
+//!
+//! One pass at a time looks at an image, so N VMs that arrive together cause one import. The state of each provider is kept
+//! under that provider's name; a failed import of one never stops another. The states are in [`polyvirt_plan::image_step`].
+
+mod act;
+mod report;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use polyvirt_api::infra::{VMImage, VMImageStatus};
+use polyvirt_api::names;
+use serde_json::json;
+
+use crate::cluster::{self, ClusterError, Patch};
+use crate::context::Context;
+use crate::next::Next;
+use crate::runtime::key::{Key, Kind, ObjectKey};
+use crate::runtime::vm_index::{Target, provider_of};
+use crate::shared::{Protection, Usage, protect, status_body};
+
+/// Brings one image a step further on every provider that needs it.
+pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
+    let Some(image) = ctx.stores.images.get(key) else { return Next::Idle };
+    let pass = ImagePass { ctx, key: Key::new(Kind::VMImage, key.clone()), image };
+    match pass.run().await {
+        Ok(next) => next,
+        Err(error) => Next::after_refusal(&error),
+    }
+}
+
+struct ImagePass<'a> {
+    ctx: &'a Context,
+    key: Key,
+    image: Arc<VMImage>,
+}
+
+impl ImagePass<'_> {
+    async fn run(mut self) -> Result<Next, ClusterError> {
+        let usage = Usage::of(self.ctx, &Target::Image(self.key.object.clone()));
+        let deleting = self.image.metadata.deletion_timestamp.is_some();
+        if deleting && usage.count == 0 {
+            return self.remove_copies().await;
+        }
+        let protection = protect(self.ctx, &self.key, &*self.image, &usage).await?;
+        let old = self.image.status.clone().unwrap_or_default();
+        let mut new = old.clone();
+        let mut next = Next::Idle;
+        let imports = polyvirt_plan::image::is_import(&self.image.spec.source);
+        if imports && !deleting {
+            next = self.advance(&mut new).await?;
+        }
+        report::summarize(self.ctx, &self.image, &mut new, &self.demand());
+        if protection == Protection::Blocked {
+            report::blocked(self.ctx, &self.image, &mut new, &usage);
+        }
+        self.write(&old, new).await?;
+        Ok(next)
+    }
+
+    /// The providers whose VMs use the image.
+    fn demand(&self) -> BTreeSet<ObjectKey> {
+        let users = self.ctx.stores.index.users(&Target::Image(self.key.object.clone()));
+        users.iter().filter_map(|vm| self.ctx.stores.vms.get(vm)).map(|vm| provider_of(&vm)).collect()
+    }
+
+    async fn write(&mut self, old: &VMImageStatus, new: VMImageStatus) -> Result<(), ClusterError> {
+        if new == *old {
+            return Ok(());
+        }
+        let body = Patch::Status(status_body(&self.key, &new));
+        let written: VMImage = cluster::patch(&*self.ctx.cluster, &self.key, body).await?;
+        let notes = report::transitions(old, &new);
+        let about = cluster::About::of(Kind::VMImage, &*self.image);
+        notes.into_iter().for_each(|note| self.ctx.cluster.event(&about, note));
+        if let Some(change) = self.ctx.stores.images.written(crate::runtime::trim::metadata(written)) {
+            self.ctx.observer.image(change);
+        }
+        Ok(())
+    }
+
+    /// Copies on providers go before the object does. Until there is a copy the object carries no mark of this.
+    async fn remove_copies(&self) -> Result<Next, ClusterError> {
+        if !self.delete_copies().await {
+            return Ok(Next::After(Duration::from_secs(30)));
+        }
+        let ours = [names::IMAGE_FINALIZER, names::IN_USE_FINALIZER];
+        let list = self.image.metadata.finalizers.clone().unwrap_or_default();
+        let keep: Vec<_> = list.iter().filter(|f| !ours.contains(&f.as_str())).collect();
+        if keep.len() == list.len() {
+            return Ok(Next::Idle);
+        }
+        self.patch_finalizers(json!(keep)).await?;
+        Ok(Next::Idle)
+    }
+
+    async fn patch_finalizers(&self, finalizers: serde_json::Value) -> Result<VMImage, ClusterError> {
+        let body = json!({"metadata": {
+            "resourceVersion": self.image.metadata.resource_version,
+            "finalizers": finalizers,
+        }});
+        let written = cluster::patch(&*self.ctx.cluster, &self.key, Patch::Metadata(body)).await;
+        match written {
+            Err(ClusterError::NotFound) => Ok((*self.image).clone()),
+            other => other,
+        }
+    }
+
+    /// Before the first copy is made, the object is marked, so that it cannot go without its copies.
+    async fn mark(&mut self) -> Result<(), ClusterError> {
+        let mut list = self.image.metadata.finalizers.clone().unwrap_or_default();
+        if list.iter().any(|f| f == names::IMAGE_FINALIZER) {
+            return Ok(());
+        }
+        list.push(names::IMAGE_FINALIZER.to_owned());
+        let written = crate::runtime::trim::metadata(self.patch_finalizers(json!(list)).await?);
+        self.ctx.stores.images.written(written.clone());
+        self.image = Arc::new(written);
+        Ok(())
+    }
+}

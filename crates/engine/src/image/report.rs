@@ -1,0 +1,89 @@
+//! What people read of an image. Pure.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use polyvirt_api::infra::{ImagePhase, ImageProviderStatus, VMImage, VMImageStatus};
+use polyvirt_plan::conditions::{self, Finding, Truth, kind};
+use polyvirt_plan::image::{is_import, provider_key};
+use polyvirt_plan::{Note, Reason};
+
+use crate::context::Context;
+use crate::runtime::key::ObjectKey;
+use crate::shared::Usage;
+
+/// Sums the providers up: phase, readiness, message, conditions.
+pub fn summarize(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, demand: &BTreeSet<ObjectKey>) {
+    let (phase, reason, message) = if is_import(&image.spec.source) {
+        imported(image, status, demand)
+    } else {
+        (ImagePhase::Ready, Reason::Valid, "The image is used in place".to_owned())
+    };
+    let ready = phase == ImagePhase::Ready;
+    status.available_on = status.provider_status.iter().filter(|(_, s)| s.available).map(|(n, _)| n.clone()).collect();
+    status.ready = Some(ready);
+    status.observed_generation = image.metadata.generation;
+    status.prepare_task_ref = status.provider_status.values().find_map(|s| s.task_ref.clone());
+    status.last_prepare_time = last_prepared(status).or_else(|| status.last_prepare_time.clone());
+    status.message = Some(message.clone());
+    status.phase = Some(phase);
+    let truth = if ready { Truth::True } else { Truth::False };
+    let generation = image.metadata.generation;
+    conditions::set(&mut status.conditions, Finding::new(kind::READY, truth, reason, message.clone()), generation, ctx.now());
+    importing(ctx, image, status, phase, message);
+    conditions::clear(&mut status.conditions, kind::DELETING);
+}
+
+fn importing(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, phase: ImagePhase, message: String) {
+    let before = status.conditions.iter().any(|c| c.type_ == kind::IMPORTING);
+    let generation = image.metadata.generation;
+    let finding = match phase {
+        ImagePhase::Importing => Finding::new(kind::IMPORTING, Truth::True, Reason::Importing, message),
+        _ if before => Finding::new(kind::IMPORTING, Truth::False, Reason::Prepared, "Finished"),
+        _ => return,
+    };
+    conditions::set(&mut status.conditions, finding, generation, ctx.now());
+}
+
+fn last_prepared(status: &VMImageStatus) -> Option<Time> {
+    let times = status.provider_status.values().filter(|s| s.available).filter_map(|s| s.last_updated.clone());
+    times.max_by_key(|t| t.0)
+}
+
+fn imported(image: &VMImage, status: &VMImageStatus, demand: &BTreeSet<ObjectKey>) -> (ImagePhase, Reason, String) {
+    let namespace = image.metadata.namespace.as_deref().unwrap_or_default();
+    let key = |p: &ObjectKey| provider_key(namespace, p.namespace(), p.name());
+    let entries: Vec<(String, Option<&ImageProviderStatus>)> =
+        demand.iter().map(|p| (key(p), status.provider_status.get(&key(p)))).collect();
+    let failed = entries.iter().find_map(|(name, s)| Some((name, s.as_ref()?.message.as_ref().filter(|_| s.is_some_and(|s| s.attempts.unwrap_or(0) > 0))?)));
+    if let Some((name, why)) = failed {
+        return (ImagePhase::Failed, Reason::ImageFailed, format!("Provider {name}: {why}"));
+    }
+    let waiting: Vec<_> = entries.iter().filter(|(_, s)| !s.is_some_and(|s| s.available)).map(|(n, _)| n.as_str()).collect();
+    if !waiting.is_empty() {
+        return (ImagePhase::Importing, Reason::Importing, format!("On its way to {}", waiting.join(", ")));
+    }
+    if status.provider_status.values().any(|s| s.available) {
+        return (ImagePhase::Ready, Reason::Prepared, "The image is ready".to_owned());
+    }
+    (ImagePhase::Pending, Reason::WaitingForUse, "Brought to a provider when a VM needs it".to_owned())
+}
+
+/// The image is to go and is in use.
+pub fn blocked(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, usage: &Usage) {
+    conditions::set(&mut status.conditions, usage.blocked(), image.metadata.generation, ctx.now());
+}
+
+/// One event for each change of phase.
+pub fn transitions(old: &VMImageStatus, new: &VMImageStatus) -> Vec<Note> {
+    if old.phase == new.phase {
+        return Vec::new();
+    }
+    let message = new.message.clone().unwrap_or_default();
+    match new.phase {
+        Some(ImagePhase::Ready) => vec![Note::normal(Reason::Prepared, message)],
+        Some(ImagePhase::Failed) => vec![Note::warning(Reason::ImageFailed, message)],
+        Some(ImagePhase::Importing) => vec![Note::normal(Reason::Importing, message)],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,108 @@
+//! Stands before every provider: a deadline for each call, a count of each, and a word to the session when calls fail.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use polyvirt_contract::model::{
+    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported, DiskInfo,
+    ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, PowerRequest, PrepareImage, PreparedImage,
+    SnapshotCreated, SnapshotRequest, VmRef, VmState,
+};
+use polyvirt_contract::provider::Result;
+use polyvirt_contract::watch::{TaskState, VmEvent};
+use polyvirt_contract::{
+    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, SnapshotId, TaskId, VmId,
+};
+use tokio::sync::Notify;
+
+use crate::metrics::{Metrics, ProviderLabels};
+
+const QUICK: Duration = Duration::from_secs(30);
+const MEDIUM: Duration = Duration::from_secs(120);
+const SLOW: Duration = Duration::from_secs(300);
+const DISKS: Duration = Duration::from_secs(30 * 60);
+
+/// So many failures in a row that speak about the provider itself make the session look at its health at once.
+const SUSPICIOUS: u32 = 5;
+
+/// A provider behind its guard.
+pub struct Guard {
+    inner: Arc<dyn Provider>,
+    labels: ProviderLabels,
+    metrics: Arc<Metrics>,
+    failures: AtomicU32,
+    suspicion: Arc<Notify>,
+}
+
+impl Guard {
+    /// Puts a guard before a provider. The notice is given when calls fail in a row.
+    pub fn new(inner: Arc<dyn Provider>, labels: ProviderLabels, metrics: Arc<Metrics>, suspicion: Arc<Notify>) -> Self {
+        Self { inner, labels, metrics, failures: AtomicU32::new(0), suspicion }
+    }
+
+    async fn call<T>(&self, method: &'static str, limit: Duration, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        let begin = Instant::now();
+        let result = tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+            let text = format!("{method} was not answered within {} s; it is looked for before it is sent again", limit.as_secs());
+            Err(ProviderError::new(ErrorKind::Timeout, text))
+        });
+        let code = result.as_ref().map(|_| ()).map_err(|e| e.kind);
+        self.metrics.call(&self.labels, method, code, begin.elapsed());
+        self.count(code);
+        result
+    }
+
+    fn count(&self, code: std::result::Result<(), ErrorKind>) {
+        match code {
+            Err(kind) if kind.blames_provider() => {
+                if self.failures.fetch_add(1, Ordering::Relaxed) + 1 == SUSPICIOUS {
+                    self.suspicion.notify_one();
+                }
+            }
+            _ => self.failures.store(0, Ordering::Relaxed),
+        }
+    }
+}
+
+macro_rules! guarded {
+    ($($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $method:literal, $limit:expr;)+) => {
+        #[async_trait]
+        impl Provider for Guard {
+            $(async fn $name(&self, $($arg: $ty),*) -> Result<$ret> {
+                self.call($method, $limit, self.inner.$name($($arg),*)).await
+            })+
+        }
+    };
+}
+
+guarded! {
+    validate() -> (), "Validate", QUICK;
+    capabilities() -> Capabilities, "GetCapabilities", QUICK;
+    create(request: CreateVm) -> Created, "Create", SLOW;
+    delete(vm: &VmRef) -> Option<TaskId>, "Delete", MEDIUM;
+    power(vm: &VmRef, request: PowerRequest) -> Option<TaskId>, "Power", MEDIUM;
+    reconfigure(vm: &VmRef, desired: CreateVm) -> Option<TaskId>, "Reconfigure", SLOW;
+    hardware_upgrade(vm: &VmRef, version: i32) -> Option<TaskId>, "HardwareUpgrade", SLOW;
+    describe(vm: &VmId) -> Option<VmState>, "Describe", QUICK;
+    task_status(task: &TaskId) -> TaskState, "TaskStatus", QUICK;
+    snapshot_create(vm: &VmRef, request: SnapshotRequest) -> SnapshotCreated, "SnapshotCreate", SLOW;
+    snapshot_delete(vm: &VmRef, snapshot: &SnapshotId) -> Option<TaskId>, "SnapshotDelete", MEDIUM;
+    snapshot_revert(vm: &VmRef, snapshot: &SnapshotId) -> Option<TaskId>, "SnapshotRevert", SLOW;
+    clone_vm(request: CloneVm) -> Cloned, "Clone", SLOW;
+    image_prepare(request: PrepareImage) -> PreparedImage, "ImagePrepare", SLOW;
+    image_delete(image: &PreparedImage) -> (), "ImageDelete", MEDIUM;
+    export_disk(request: ExportDisk) -> DiskExported, "ExportDisk", DISKS;
+    import_disk(request: ImportDisk) -> DiskImported, "ImportDisk", DISKS;
+    disk_info(vm: &VmId, disk: &str, snapshot: Option<&SnapshotId>) -> DiskInfo, "GetDiskInfo", MEDIUM;
+    list_vms() -> Vec<VmState>, "ListVMs", MEDIUM;
+    features() -> Features, "GetFeatures", QUICK;
+    find(identity: &Identity) -> Option<VmState>, "FindVm", QUICK;
+    watch() -> BoxStream<'static, Result<VmEvent>>, "Watch", QUICK;
+    inventory() -> Inventory, "Inventory", QUICK;
+    guest_exec(vm: &VmRef, request: ExecRequest) -> ExecOutput, "GuestExec", SLOW;
+    console(vm: &VmRef, kind: ConsoleKind) -> ConsoleSession, "Console", QUICK;
+}

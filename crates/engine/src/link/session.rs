@@ -1,0 +1,273 @@
+//! Keeps one link standing: connects, listens, checks health, and starts over when it breaks. One task a Provider.
+//!
+//! At rest it makes one call a minute: a health check, or for a provider that cannot stream the list of its VMs, which is a
+//! health check too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use polyvirt_contract::model::Inventory;
+use polyvirt_contract::watch::VmEvent;
+use polyvirt_contract::{ErrorKind, Extension, Features, Provider, ProviderError, VmId};
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Concerns, Link};
+use crate::context::Clock;
+use crate::link::guard::Guard;
+use crate::metrics::{Circuit, Metrics, ProviderLabels};
+use crate::runtime::backoff::pause;
+
+/// Makes the connection that a Provider object describes.
+#[async_trait]
+pub trait Connector: Send + Sync {
+    /// A provider to call, or why there is none.
+    async fn connect(&self) -> Result<Arc<dyn Provider>, ProviderError>;
+}
+
+/// Told what the provider says, and asked what we know.
+pub trait Listener: Send + Sync {
+    /// The link's standing moved: report it.
+    fn standing(&self, link: &Link);
+    /// The provider said something about somebody.
+    fn concerns(&self, link: &Link, concerns: Vec<Concerns>);
+    /// The VMs that we know on this provider, for one that can neither stream nor list.
+    fn known(&self, link: &Link) -> Vec<VmId>;
+}
+
+/// How often, how long, how many.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Between health checks.
+    pub interval: Duration,
+    /// For one health check.
+    pub timeout: Duration,
+    /// Failed checks in a row before the provider counts as unavailable.
+    pub failures: u32,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(60), timeout: Duration::from_secs(10), failures: 3 }
+    }
+}
+
+/// All that a session needs.
+pub struct Session {
+    /// The link that it keeps standing.
+    pub link: Arc<Link>,
+    /// Makes connections.
+    pub connector: Arc<dyn Connector>,
+    /// Told what happens.
+    pub listener: Arc<dyn Listener>,
+    /// The time.
+    pub clock: Clock,
+    /// How often, how long, how many.
+    pub timing: Timing,
+    /// For the counters.
+    pub labels: ProviderLabels,
+    /// The counters.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Session {
+    /// Runs until it is told to stop.
+    pub async fn run(self, stop: CancellationToken) {
+        tokio::select! {
+            () = self.keep() => {}
+            () = stop.cancelled() => {}
+        }
+        self.metrics.forget(&self.labels);
+    }
+
+    async fn keep(&self) {
+        let mut failures = 0;
+        loop {
+            let suspicion = Arc::new(Notify::new());
+            let error = match self.establish(&suspicion).await {
+                Ok((provider, features)) => {
+                    failures = 0;
+                    self.serve(&provider, &features, &suspicion).await
+                }
+                Err(error) => error,
+            };
+            failures += 1;
+            self.lost(error);
+            sleep(pause(failures, u64::from(failures)).min(self.timing.interval)).await;
+            self.metrics.circuit(&self.labels, Circuit::HalfOpen);
+        }
+    }
+
+    async fn establish(&self, suspicion: &Arc<Notify>) -> Result<(Arc<dyn Provider>, Features), ProviderError> {
+        let begin = Instant::now();
+        let inner = self.limited(self.connector.connect()).await?;
+        let guard = Guard::new(inner, self.labels.clone(), self.metrics.clone(), suspicion.clone());
+        let provider: Arc<dyn Provider> = Arc::new(guard);
+        self.limited(provider.validate()).await?;
+        let latency = begin.elapsed();
+        let capabilities = self.limited(provider.capabilities()).await?;
+        let mut features = self.limited(provider.features()).await?;
+        if features.honoured_fields.is_none() && features.extensions.is_empty() {
+            let basic = polyvirt_plan::honoured::BASIC_PROVIDER.iter().map(ToString::to_string);
+            features.honoured_fields = Some(basic.collect());
+        }
+        self.link.connected(provider.clone(), features.clone(), capabilities, (self.clock)(), latency);
+        if features.has(Extension::Inventory) {
+            let inventory = self.limited(provider.inventory()).await.ok();
+            self.link.has(inventory);
+        }
+        self.metrics.circuit(&self.labels, Circuit::Closed);
+        self.listener.standing(&self.link);
+        Ok((provider, features))
+    }
+
+    fn lost(&self, error: ProviderError) {
+        tracing::warn!(provider = %self.link.key, %error, "provider does not answer");
+        self.link.unavailable(error, (self.clock)());
+        self.metrics.circuit(&self.labels, Circuit::Open);
+        self.listener.standing(&self.link);
+    }
+
+    async fn limited<T>(&self, work: impl Future<Output = Result<T, ProviderError>>) -> Result<T, ProviderError> {
+        let late = || ProviderError::new(ErrorKind::Timeout, "The provider did not answer in time");
+        timeout(self.timing.timeout, work).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn serve(&self, provider: &Arc<dyn Provider>, features: &Features, suspicion: &Notify) -> ProviderError {
+        if features.has(Extension::Watch) {
+            self.listen(provider, suspicion).await
+        } else {
+            self.ask_around(provider, suspicion).await
+        }
+    }
+
+    /// A stream that ends is opened again at once; only one that cannot be opened breaks the link.
+    async fn listen(&self, provider: &Arc<dyn Provider>, suspicion: &Notify) -> ProviderError {
+        loop {
+            let stream = match self.limited(provider.watch()).await {
+                Ok(stream) => stream,
+                Err(error) => return error,
+            };
+            self.link.seen(super::Observations::begin_stream);
+            if let Err(error) = self.hear(provider, stream, suspicion).await {
+                return error;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Hears the stream to its end. `Err` if the provider turned out to be dead.
+    async fn hear(
+        &self,
+        provider: &Arc<dyn Provider>,
+        mut stream: BoxStream<'static, Result<VmEvent, ProviderError>>,
+        suspicion: &Notify,
+    ) -> Result<(), ProviderError> {
+        let mut tick = self.ticks();
+        let mut failed = 0;
+        loop {
+            tokio::select! {
+                event = stream.next() => match event {
+                    Some(Ok(event)) => self.heard(event),
+                    Some(Err(error)) => {
+                        tracing::info!(provider = %self.link.key, %error, "watch ended");
+                        return Ok(());
+                    }
+                    None => return Ok(()),
+                },
+                _ = tick.tick() => self.check(provider, &mut failed).await?,
+                () = suspicion.notified() => self.suspect(provider).await?,
+            }
+        }
+    }
+
+    fn heard(&self, event: VmEvent) {
+        let concerns = self.link.seen(|seen| seen.apply(event));
+        if !concerns.is_empty() {
+            self.listener.concerns(&self.link, concerns);
+        }
+    }
+
+    fn ticks(&self) -> tokio::time::Interval {
+        let mut tick = interval_at(Instant::now() + self.timing.interval, self.timing.interval);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        tick
+    }
+
+    /// A health check; the link breaks after several failed ones in a row.
+    async fn check(&self, provider: &Arc<dyn Provider>, failed: &mut u32) -> Result<(), ProviderError> {
+        let begin = Instant::now();
+        match self.limited(provider.validate()).await {
+            Ok(()) => {
+                *failed = 0;
+                self.link.alive(begin.elapsed());
+                Ok(())
+            }
+            Err(error) => {
+                *failed += 1;
+                if *failed >= self.timing.failures { Err(error) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Calls fail in a row: one failed health check is enough now.
+    async fn suspect(&self, provider: &Arc<dyn Provider>) -> Result<(), ProviderError> {
+        self.limited(provider.validate()).await
+    }
+
+    /// For a provider that cannot stream: the list of its VMs, compared with the last one.
+    async fn ask_around(&self, provider: &Arc<dyn Provider>, suspicion: &Notify) -> ProviderError {
+        let mut tick = self.ticks();
+        let mut failed = 0;
+        loop {
+            match self.sweep(provider).await {
+                Ok(()) => failed = 0,
+                Err(error) => {
+                    failed += 1;
+                    if failed >= self.timing.failures {
+                        return error;
+                    }
+                }
+            }
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = suspicion.notified() => if let Err(error) = self.suspect(provider).await { return error },
+            }
+        }
+    }
+
+    async fn sweep(&self, provider: &Arc<dyn Provider>) -> Result<(), ProviderError> {
+        let list = match provider.list_vms().await {
+            Err(error) if error.kind == ErrorKind::Unsupported => self.describe_known(provider).await?,
+            other => other?,
+        };
+        let concerns = self.link.seen(|seen| seen.replace(list));
+        if !concerns.is_empty() {
+            self.listener.concerns(&self.link, concerns);
+        }
+        Ok(())
+    }
+
+    async fn describe_known(&self, provider: &Arc<dyn Provider>) -> Result<Vec<polyvirt_contract::model::VmState>, ProviderError> {
+        let mut list = Vec::new();
+        for id in self.listener.known(&self.link) {
+            list.extend(provider.describe(&id).await?);
+        }
+        Ok(list)
+    }
+}
+
+/// The sum of what the hosts have and use, for the Provider's status.
+pub fn totals(inventory: &Inventory) -> [(u64, u64); 3] {
+    let sum = |of: fn(&polyvirt_contract::model::Host) -> u64| inventory.hosts.iter().map(of).sum();
+    let disks = |of: fn(&polyvirt_contract::model::Datastore) -> u64| inventory.datastores.iter().map(of).sum();
+    [
+        (sum(|h| u64::from(h.cpus)), sum(|h| u64::from(h.cpus_used))),
+        (sum(|h| h.memory_mib), sum(|h| h.memory_used_mib)),
+        (disks(|d| d.capacity_bytes), disks(|d| d.capacity_bytes.saturating_sub(d.free_bytes))),
+    ]
+}

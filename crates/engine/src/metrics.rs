@@ -1,0 +1,187 @@
+//! What the manager counts, under the names that dashboards of the field already use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// Labels of a pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PassLabels {
+    /// The kind of the object.
+    pub kind: &'static str,
+    /// `success`, `wait` or `error`.
+    pub outcome: &'static str,
+}
+
+/// A kind alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct KindLabel {
+    /// The kind of the object.
+    pub kind: &'static str,
+}
+
+/// Labels of a call to a provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CallLabels {
+    /// `qemu`, `libvirt`, …
+    pub provider_type: String,
+    /// The RPC.
+    pub method: &'static str,
+    /// `OK`, or the reason of the error.
+    pub code: &'static str,
+}
+
+/// Labels of the time of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct MethodLabels {
+    /// `qemu`, `libvirt`, …
+    pub provider_type: String,
+    /// The RPC.
+    pub method: &'static str,
+}
+
+/// Labels of an operation on VMs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OperationLabels {
+    /// `Create`, `Delete`, `Power`, `Describe`, `Reconfigure`.
+    pub operation: &'static str,
+    /// `qemu`, `libvirt`, …
+    pub provider_type: String,
+    /// Namespace and name of the Provider.
+    pub provider: String,
+    /// `success` or `error`.
+    pub outcome: &'static str,
+}
+
+/// A provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ProviderLabels {
+    /// `qemu`, `libvirt`, …
+    pub provider_type: String,
+    /// Namespace and name of the Provider.
+    pub provider: String,
+}
+
+/// An error.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ErrorLabels {
+    /// The reason, as in the condition.
+    pub reason: &'static str,
+    /// Where: the kind, or `provider`.
+    pub component: &'static str,
+}
+
+/// All that the manager counts.
+#[derive(Clone)]
+pub struct Metrics {
+    passes: Family<PassLabels, Counter>,
+    pass_seconds: Family<KindLabel, Histogram>,
+    calls: Family<CallLabels, Counter>,
+    call_seconds: Family<MethodLabels, Histogram>,
+    operations: Family<OperationLabels, Counter>,
+    circuit: Family<ProviderLabels, Gauge>,
+    circuit_failures: Family<ProviderLabels, Counter>,
+    errors: Family<ErrorLabels, Counter>,
+    /// Objects that wait to be looked at.
+    pub queue_depth: Gauge,
+    /// VMs by kind of object in the cache.
+    pub objects: Family<KindLabel, Gauge>,
+}
+
+/// How a circuit stands, as the gauge has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Circuit {
+    /// Calls go through.
+    Closed = 0,
+    /// One call tries.
+    HalfOpen = 1,
+    /// Calls fail at once.
+    Open = 2,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 4.0, 9))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            passes: Family::default(),
+            pass_seconds: Family::new_with_constructor(seconds),
+            calls: Family::default(),
+            call_seconds: Family::new_with_constructor(seconds),
+            operations: Family::default(),
+            circuit: Family::default(),
+            circuit_failures: Family::default(),
+            errors: Family::default(),
+            queue_depth: Gauge::default(),
+            objects: Family::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Registers everything under the names of the reference page.
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("virtrigaud");
+        registry.register("manager_reconcile", "Passes over objects", self.passes.clone());
+        registry.register("manager_reconcile_duration_seconds", "Time of a pass", self.pass_seconds.clone());
+        registry.register("provider_rpc_requests", "Calls to providers", self.calls.clone());
+        registry.register("provider_rpc_latency_seconds", "Time of a call to a provider", self.call_seconds.clone());
+        registry.register("vm_operations", "Operations on VMs", self.operations.clone());
+        registry.register("circuit_breaker_state", "0 closed, 1 half open, 2 open", self.circuit.clone());
+        registry.register("circuit_breaker_failures", "Failures that count against a provider", self.circuit_failures.clone());
+        registry.register("errors", "Errors by reason", self.errors.clone());
+        registry.register("queue_depth", "Objects that wait to be looked at", self.queue_depth.clone());
+        registry.register("objects", "Objects in the cache", self.objects.clone());
+    }
+
+    /// A pass ended.
+    pub fn pass(&self, kind: &'static str, outcome: &'static str, took: Duration) {
+        self.passes.get_or_create(&PassLabels { kind, outcome }).inc();
+        self.pass_seconds.get_or_create(&KindLabel { kind }).observe(took.as_secs_f64());
+    }
+
+    /// A call to a provider ended.
+    pub fn call(&self, provider: &ProviderLabels, method: &'static str, code: Result<(), polyvirt_contract::ErrorKind>, took: Duration) {
+        let provider_type = provider.provider_type.clone();
+        let word = code.map_or_else(polyvirt_contract::ErrorKind::reason, |()| "OK");
+        self.calls.get_or_create(&CallLabels { provider_type: provider_type.clone(), method, code: word }).inc();
+        self.call_seconds
+            .get_or_create(&MethodLabels { provider_type: provider_type.clone(), method })
+            .observe(took.as_secs_f64());
+        if let Err(kind) = code {
+            self.errors.get_or_create(&ErrorLabels { reason: kind.reason(), component: "provider" }).inc();
+        }
+        if matches!(method, "Create" | "Delete" | "Power" | "Describe" | "Reconfigure") {
+            let outcome = if code.is_ok() { "success" } else { "error" };
+            let labels = OperationLabels { operation: method, provider_type, provider: provider.provider.clone(), outcome };
+            self.operations.get_or_create(&labels).inc();
+        }
+    }
+
+    /// A provider's circuit moved.
+    pub fn circuit(&self, provider: &ProviderLabels, circuit: Circuit) {
+        self.circuit.get_or_create(provider).set(circuit as i64);
+        if circuit == Circuit::Open {
+            self.circuit_failures.get_or_create(provider).inc();
+        }
+    }
+
+    /// A Provider is gone: its series go with it.
+    pub fn forget(&self, provider: &ProviderLabels) {
+        self.circuit.remove(provider);
+        self.circuit_failures.remove(provider);
+    }
+}
+
+/// Metrics that nobody looks at, for tests.
+pub fn unobserved() -> Arc<Metrics> {
+    Arc::new(Metrics::default())
+}

@@ -1,0 +1,88 @@
+//! The real Kubernetes.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DynamicObject, Patch as KubePatch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::Client;
+use polyvirt_api::names;
+use polyvirt_plan::Note;
+use tokio::sync::mpsc;
+
+use crate::cluster::{About, Cluster, ClusterError, Patch, SecretData};
+use crate::runtime::events::Told;
+use crate::runtime::key::{Key, Kind, ObjectKey};
+
+/// The name under which we own fields.
+pub const FIELD_MANAGER: &str = "polyvirt";
+
+/// The real Kubernetes.
+pub struct KubeCluster {
+    client: Client,
+    events: mpsc::Sender<Told>,
+}
+
+impl KubeCluster {
+    /// Writes through the client; events go to the channel and are dropped when it is full.
+    pub const fn new(client: Client, events: mpsc::Sender<Told>) -> Self {
+        Self { client, events }
+    }
+
+    fn api(&self, key: &Key) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), key.object.namespace(), &resource(key.kind))
+    }
+}
+
+/// Where the API serves a kind.
+pub fn resource(kind: Kind) -> ApiResource {
+    let gvk = GroupVersionKind::gvk(names::GROUP, names::VERSION, kind.name());
+    ApiResource::from_gvk_with_plural(&gvk, kind.plural())
+}
+
+#[async_trait]
+impl Cluster for KubeCluster {
+    async fn patch(&self, key: &Key, patch: Patch) -> Result<String, ClusterError> {
+        let api = self.api(key);
+        let name = key.object.name();
+        let written = match patch {
+            Patch::Metadata(body) => {
+                api.patch(name, &PatchParams::default(), &KubePatch::Merge(&body)).await
+            }
+            Patch::Status(body) => {
+                let params = PatchParams::apply(FIELD_MANAGER).force();
+                api.patch_status(name, &params, &KubePatch::Apply(&body)).await
+            }
+        };
+        let object = written.map_err(refusal)?;
+        serde_json::to_string(&object).map_err(|e| ClusterError::Invalid(e.to_string()))
+    }
+
+    async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), key.namespace());
+        let found = api.get_opt(key.name()).await.map_err(refusal)?;
+        Ok(found.map(|secret| {
+            let data = secret.data.unwrap_or_default();
+            data.into_iter().map(|(name, value)| (name, Bytes::from(value.0))).collect()
+        }))
+    }
+
+    fn event(&self, about: &About, note: Note) {
+        if self.events.try_send(Told { about: about.clone(), note }).is_err() {
+            tracing::debug!(object = ?about.key, "event dropped: more than can be sent");
+        }
+    }
+}
+
+/// What a refusal of the API server means to us.
+pub fn refusal(error: kube::Error) -> ClusterError {
+    match error {
+        kube::Error::Api(status) if status.is_not_found() => ClusterError::NotFound,
+        kube::Error::Api(status) if status.is_conflict() => ClusterError::Conflict,
+        kube::Error::Api(status) if status.is_forbidden() => ClusterError::Forbidden(status.message.clone()),
+        kube::Error::Api(status) if status.is_invalid() || status.code == 400 => {
+            ClusterError::Invalid(status.message.clone())
+        }
+        other => ClusterError::Unavailable(other.to_string()),
+    }
+}

@@ -1,0 +1,326 @@
+//! What is to be looked at next: by lane, by urgency, each object once, never twice at the same time.
+//!
+//! A lane is a provider (or the control plane's own work). Each lane has a limit of passes in flight, so a provider that hangs
+//! holds its own VMs up and nobody else's. Lanes take turns. In a lane a user's edit goes before background work.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::runtime::key::{Key, ObjectKey};
+
+/// How urgent a pass is; the first is served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// A person waits.
+    User,
+    /// Something happened.
+    Event,
+    /// Nobody waits: start-up, resync.
+    Background,
+}
+
+/// Whose limit a pass counts against.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// Work that touches Kubernetes only.
+    Control,
+    /// Work on the VMs of one provider.
+    Provider(ObjectKey),
+}
+
+#[derive(Default)]
+struct LaneState {
+    ready: BTreeSet<(Urgency, u64, Key)>,
+    running: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    lanes: HashMap<Lane, LaneState>,
+    /// Lanes with something ready, in the order of their turns.
+    turns: VecDeque<Lane>,
+    queued: HashMap<Key, (Lane, Urgency, u64)>,
+    /// Running, and with which urgency to run again.
+    running: HashMap<Key, Option<(Lane, Urgency)>>,
+    delayed: BTreeMap<(Instant, u64), (Key, Lane, Urgency)>,
+    due: HashMap<Key, (Instant, u64)>,
+    counter: u64,
+}
+
+/// The queue. Cheap to clone.
+#[derive(Clone)]
+pub struct Queue {
+    inner: Arc<Mutex<Inner>>,
+    wake: Arc<Notify>,
+    lane_limit: usize,
+}
+
+/// The right to work on an object. Dropping it ends the pass.
+pub struct Ticket {
+    /// The object.
+    pub key: Key,
+    /// The lane that the pass counts against.
+    pub lane: Lane,
+    queue: Queue,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.queue.finish(&self.key, &self.lane);
+    }
+}
+
+impl Queue {
+    /// A queue with at most this many passes of a lane in flight.
+    pub fn new(lane_limit: usize) -> Self {
+        Self { inner: Arc::default(), wake: Arc::default(), lane_limit }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The object is to be looked at now. Often is once.
+    pub fn add(&self, key: Key, lane: Lane, urgency: Urgency) {
+        self.lock().add(key, lane, urgency);
+        self.wake.notify_one();
+    }
+
+    /// The object is to be looked at after a time, unless it is earlier. Of two times the earlier counts.
+    pub fn add_after(&self, key: Key, lane: Lane, urgency: Urgency, delay: Duration) {
+        let at = Instant::now() + delay;
+        let mut inner = self.lock();
+        if inner.due.get(&key).is_some_and(|(due, _)| *due <= at) {
+            return;
+        }
+        inner.undelay(&key);
+        inner.counter += 1;
+        let slot = (at, inner.counter);
+        inner.due.insert(key.clone(), slot);
+        inner.delayed.insert(slot, (key, lane, urgency));
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// The next object to look at. Waits until there is one.
+    pub async fn pop(&self) -> Ticket {
+        loop {
+            let woken = self.wake.notified();
+            let (next, due) = {
+                let mut inner = self.lock();
+                inner.promote(Instant::now());
+                (inner.take(self.lane_limit), inner.delayed.keys().next().map(|(at, _)| *at))
+            };
+            if let Some((key, lane)) = next {
+                return Ticket { key, lane, queue: self.clone() };
+            }
+            match due {
+                Some(at) => {
+                    let _ = tokio::time::timeout_at(at, woken).await;
+                }
+                None => woken.await,
+            }
+        }
+    }
+
+    /// How many objects wait now (not counting those with a time).
+    pub fn len(&self) -> usize {
+        self.lock().queued.len()
+    }
+
+    /// Whether nothing waits and nothing runs.
+    pub fn is_idle(&self) -> bool {
+        let inner = self.lock();
+        inner.queued.is_empty() && inner.running.is_empty()
+    }
+
+    fn finish(&self, key: &Key, lane: &Lane) {
+        let mut inner = self.lock();
+        if let Some(state) = inner.lanes.get_mut(lane) {
+            state.running -= 1;
+        }
+        let again = inner.running.remove(key).flatten();
+        if let Some((lane, urgency)) = again {
+            inner.add(key.clone(), lane, urgency);
+        }
+        inner.drop_if_empty(lane);
+        drop(inner);
+        self.wake.notify_one();
+    }
+}
+
+impl Inner {
+    fn add(&mut self, key: Key, lane: Lane, urgency: Urgency) {
+        if let Some(again) = self.running.get_mut(&key) {
+            let sooner = again.as_ref().is_none_or(|(_, before)| urgency < *before);
+            if sooner {
+                *again = Some((lane, urgency));
+            }
+            return;
+        }
+        if let Some((old_lane, before, number)) = self.queued.get(&key).cloned() {
+            if before <= urgency && old_lane == lane {
+                return;
+            }
+            self.unqueue(&old_lane, before, number, &key);
+        }
+        self.undelay(&key);
+        self.enqueue(key, lane, urgency);
+    }
+
+    fn enqueue(&mut self, key: Key, lane: Lane, urgency: Urgency) {
+        self.counter += 1;
+        let number = self.counter;
+        self.queued.insert(key.clone(), (lane.clone(), urgency, number));
+        let state = self.lanes.entry(lane.clone()).or_default();
+        state.ready.insert((urgency, number, key));
+        if state.ready.len() == 1 {
+            self.turns.push_back(lane);
+        }
+    }
+
+    fn unqueue(&mut self, lane: &Lane, urgency: Urgency, number: u64, key: &Key) {
+        self.queued.remove(key);
+        if let Some(state) = self.lanes.get_mut(lane) {
+            state.ready.remove(&(urgency, number, key.clone()));
+            if state.ready.is_empty() {
+                self.turns.retain(|turn| turn != lane);
+            }
+        }
+    }
+
+    fn undelay(&mut self, key: &Key) {
+        if let Some(slot) = self.due.remove(key) {
+            self.delayed.remove(&slot);
+        }
+    }
+
+    /// What had a time that has come becomes ready.
+    fn promote(&mut self, now: Instant) {
+        while let Some(entry) = self.delayed.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let (key, lane, urgency) = entry.remove();
+            self.due.remove(&key);
+            self.add(key, lane, urgency);
+        }
+    }
+
+    /// The most urgent of the first lane in turn that has room.
+    fn take(&mut self, limit: usize) -> Option<(Key, Lane)> {
+        for _ in 0..self.turns.len() {
+            let lane = self.turns.pop_front()?;
+            let state = self.lanes.get_mut(&lane)?;
+            if state.running >= limit {
+                self.turns.push_back(lane);
+                continue;
+            }
+            let (_, _, key) = state.ready.pop_first()?;
+            state.running += 1;
+            if !state.ready.is_empty() {
+                self.turns.push_back(lane.clone());
+            }
+            self.queued.remove(&key);
+            self.running.insert(key.clone(), None);
+            return Some((key, lane));
+        }
+        None
+    }
+
+    fn drop_if_empty(&mut self, lane: &Lane) {
+        if self.lanes.get(lane).is_some_and(|s| s.running == 0 && s.ready.is_empty()) {
+            self.lanes.remove(lane);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::key::Kind;
+
+    fn vm(name: &str) -> Key {
+        Key::new(Kind::VirtualMachine, ObjectKey::new("ns", name))
+    }
+
+    fn lane(name: &str) -> Lane {
+        Lane::Provider(ObjectKey::new("ns", name))
+    }
+
+    async fn popped(queue: &Queue) -> Ticket {
+        tokio::time::timeout(Duration::from_secs(5), queue.pop()).await.expect("something is ready")
+    }
+
+    async fn nothing(queue: &Queue) {
+        assert!(tokio::time::timeout(Duration::from_millis(10), queue.pop()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_goes_first_and_often_is_once() {
+        let queue = Queue::new(9);
+        queue.add(vm("old"), lane("p"), Urgency::Background);
+        queue.add(vm("old"), lane("p"), Urgency::Background);
+        queue.add(vm("edited"), lane("p"), Urgency::User);
+        assert_eq!(popped(&queue).await.key, vm("edited"));
+        assert_eq!(popped(&queue).await.key, vm("old"));
+        assert!(queue.is_idle());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn never_twice_at_once_and_never_forgotten() {
+        let queue = Queue::new(9);
+        queue.add(vm("a"), lane("p"), Urgency::Event);
+        let first = popped(&queue).await;
+        queue.add(vm("a"), lane("p"), Urgency::Event);
+        nothing(&queue).await;
+        drop(first);
+        assert_eq!(popped(&queue).await.key, vm("a"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_lane_holds_nobody_else_up() {
+        let queue = Queue::new(1);
+        for name in ["a", "b", "c"] {
+            queue.add(vm(name), lane("sick"), Urgency::User);
+        }
+        queue.add(vm("d"), lane("well"), Urgency::Background);
+        let stuck = popped(&queue).await;
+        assert_eq!(stuck.lane, lane("sick"));
+        assert_eq!(popped(&queue).await.lane, lane("well"));
+        nothing(&queue).await;
+        drop(stuck);
+        assert_eq!(popped(&queue).await.key, vm("b"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earlier_of_two_times_counts_and_now_beats_both() {
+        let queue = Queue::new(9);
+        let begin = Instant::now();
+        queue.add_after(vm("a"), lane("p"), Urgency::Event, Duration::from_secs(9));
+        queue.add_after(vm("a"), lane("p"), Urgency::Event, Duration::from_secs(2));
+        queue.add_after(vm("a"), lane("p"), Urgency::Event, Duration::from_secs(5));
+        drop(popped(&queue).await);
+        assert_eq!(begin.elapsed(), Duration::from_secs(2));
+        nothing(&queue).await;
+        queue.add_after(vm("a"), lane("p"), Urgency::Event, Duration::from_secs(3));
+        queue.add(vm("a"), lane("p"), Urgency::Event);
+        drop(popped(&queue).await);
+        assert!(tokio::time::timeout(Duration::from_secs(4), queue.pop()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lanes_take_turns() {
+        let queue = Queue::new(9);
+        for name in ["a", "b", "c"] {
+            queue.add(vm(name), lane("p"), Urgency::Event);
+        }
+        queue.add(vm("x"), lane("q"), Urgency::Event);
+        let order: Vec<_> = [popped(&queue).await, popped(&queue).await].iter().map(|t| t.lane.clone()).collect();
+        assert_eq!(order, vec![lane("p"), lane("q")]);
+    }
+}

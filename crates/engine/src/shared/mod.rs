@@ -1,0 +1,118 @@
+//! What classes, images, networks and providers have in common: who uses them, and that they stay while somebody does.
+
+pub mod class;
+pub mod network;
+
+use kube::Resource;
+use polyvirt_api::names;
+use polyvirt_plan::conditions::{Finding, Truth, kind};
+use polyvirt_plan::Reason;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::cluster::{self, ClusterError, Patch};
+use crate::context::Context;
+use crate::runtime::key::{Key, ObjectKey};
+use crate::runtime::vm_index::Target;
+
+/// Names shown in a message about users.
+const SHOWN_USERS: usize = 5;
+
+/// Who uses an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How many VirtualMachines.
+    pub count: usize,
+    /// Some of them.
+    pub some: Vec<ObjectKey>,
+}
+
+impl Usage {
+    /// Who uses the target.
+    pub fn of(ctx: &Context, target: &Target) -> Self {
+        let index = &ctx.stores.index;
+        Self { count: index.count(target), some: index.some_users(target, SHOWN_USERS) }
+    }
+
+    /// The count as the API has it.
+    pub fn number(&self) -> i32 {
+        i32::try_from(self.count).unwrap_or(i32::MAX)
+    }
+
+    /// Names, and how many more there are.
+    pub fn names(&self) -> String {
+        let list: Vec<_> = self.some.iter().map(ToString::to_string).collect();
+        match self.count.saturating_sub(self.some.len()) {
+            0 => list.join(", "),
+            more => format!("{} and {more} more", list.join(", ")),
+        }
+    }
+
+    /// The finding of an object that is to go but is in use.
+    pub fn blocked(&self) -> Finding {
+        let message = format!("Cannot be deleted while VirtualMachines use it: {}. Delete or change them first", self.names());
+        Finding::new(kind::DELETING, Truth::True, Reason::InUse, message)
+    }
+}
+
+/// How an object stands with respect to its deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// It stays.
+    Kept,
+    /// It is to go, and is in use.
+    Blocked,
+    /// It is to go, and nothing of ours holds it any more.
+    Released,
+}
+
+/// Puts our mark on what is in use, and takes it off what is to go and is not.
+pub async fn protect<K: Resource + DeserializeOwned>(ctx: &Context, key: &Key, object: &K, usage: &Usage) -> Result<Protection, ClusterError> {
+    let meta = object.meta();
+    let marked = meta.finalizers.iter().flatten().any(|f| f == names::IN_USE_FINALIZER);
+    match (meta.deletion_timestamp.is_some(), usage.count, marked) {
+        (false, 0, _) | (false, _, true) => Ok(Protection::Kept),
+        (false, _, false) => {
+            mark(ctx, key, object, with_mark(object)).await?;
+            Ok(Protection::Kept)
+        }
+        (true, 0, true) => {
+            mark(ctx, key, object, without_mark(object)).await?;
+            Ok(Protection::Released)
+        }
+        (true, 0, false) => Ok(Protection::Released),
+        (true, _, _) => Ok(Protection::Blocked),
+    }
+}
+
+fn with_mark<K: Resource>(object: &K) -> Vec<String> {
+    let mut list = object.meta().finalizers.clone().unwrap_or_default();
+    list.push(names::IN_USE_FINALIZER.to_owned());
+    list
+}
+
+fn without_mark<K: Resource>(object: &K) -> Vec<String> {
+    let list = object.meta().finalizers.iter().flatten();
+    list.filter(|f| *f != names::IN_USE_FINALIZER).cloned().collect()
+}
+
+async fn mark<K: Resource + DeserializeOwned>(ctx: &Context, key: &Key, object: &K, finalizers: Vec<String>) -> Result<(), ClusterError> {
+    let body = json!({"metadata": {
+        "resourceVersion": object.meta().resource_version,
+        "finalizers": finalizers,
+    }});
+    match cluster::patch::<K>(&*ctx.cluster, key, Patch::Metadata(body)).await {
+        Ok(_) | Err(ClusterError::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The body of a status write.
+pub fn status_body(key: &Key, status: &impl serde::Serialize) -> Value {
+    json!({
+        "apiVersion": format!("{}/{}", names::GROUP, names::VERSION),
+        "kind": key.kind.name(),
+        "metadata": {"name": key.object.name(), "namespace": key.object.namespace()},
+        "status": status,
+    })
+}
