@@ -16,6 +16,7 @@ mod faults;
 mod guest;
 mod handles;
 mod hub;
+mod inner;
 mod mock;
 mod offer;
 mod provider;

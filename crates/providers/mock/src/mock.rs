@@ -4,19 +4,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use polyvirt_contract::model::VmState;
-use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, ProviderError, Result, VmId};
 use tokio::sync::Notify;
 
 use crate::clock::Time;
 use crate::config::{MockConfig, Offer, TaskMode, Times};
-use crate::console::Consoles;
-use crate::faults::{Effect, Stutter, injected};
+use crate::faults::{Effect, injected};
 use crate::handles::{FaultsHandle, OutOfBand};
-use crate::hub::Hub;
+use crate::inner::Inner;
 use crate::rpc::{Counts, Rpc};
-use crate::state::{Change, LogEntry, Numbers, State, VmKey};
-use crate::store::{Store, StoreError};
+use crate::state::LogEntry;
 
 /// A provider without a hypervisor.
 ///
@@ -28,19 +25,6 @@ pub struct Mock {
     inner: Mutex<Inner>,
     earlier: Arc<Notify>,
     me: Weak<Self>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) state: State,
-    pub(crate) store: Store,
-    pub(crate) hub: Hub,
-    pub(crate) consoles: Consoles,
-    counts: Counts,
-    /// Why the folder cannot be used; then every call says so.
-    broken: Option<String>,
-    stored: Numbers,
-    /// When the timer will look again; `None` while none runs.
-    timer: Option<Duration>,
 }
 
 impl std::fmt::Debug for Mock {
@@ -55,17 +39,7 @@ impl Mock {
     /// A mock that behaves so. If its folder cannot be used, every call, `validate` first, tells why.
     pub fn new(config: MockConfig) -> Arc<Self> {
         let time = Time::new(config.clock);
-        let mut inner = Inner {
-            state: State::new(&config),
-            store: Store::new(&config.storage),
-            hub: Hub::new(config.watch_buffer),
-            consoles: Consoles::default(),
-            counts: Counts::default(),
-            broken: None,
-            stored: Numbers::default(),
-            timer: None,
-        };
-        inner.open();
+        let inner = Inner::open(&config);
         Arc::new_cyclic(|me| Self {
             config,
             time,
@@ -154,7 +128,7 @@ impl Mock {
             .break_all("The provider was restarted; open a new watch");
         inner.consoles.end_all();
         inner.state.crash();
-        inner.open();
+        inner.reopen();
         inner.flush(now);
         drop(inner);
         self.arm();
@@ -309,127 +283,6 @@ impl Drop for Timer {
         if let Some(mock) = self.0.upgrade() {
             mock.lock().timer = None;
         }
-    }
-}
-
-impl Inner {
-    /// Reads the folder, where there is one.
-    fn open(&mut self) {
-        self.broken = None;
-        match self.store.open() {
-            Ok(None) => {}
-            Ok(Some(contents)) => {
-                self.stored = contents.numbers;
-                self.state.load(contents.numbers, contents.vms);
-                for (name, sha256, length) in contents.disks {
-                    self.state.know_import(&name, sha256.into(), length);
-                }
-                self.flush(Duration::ZERO);
-            }
-            Err(error) => self.broken = Some(error.to_string()),
-        }
-    }
-
-    pub(crate) fn usable(&self) -> Result<()> {
-        match &self.broken {
-            None => Ok(()),
-            Some(why) => Err(ProviderError::new(ErrorKind::Unavailable, why.clone())),
-        }
-    }
-
-    /// Stores and tells what changed.
-    fn flush(&mut self, now: Duration) {
-        let changes = self.state.take_changes();
-        let mut last = None;
-        for change in changes {
-            let same = matches!(change, Change::Vm(key) if last == Some(key));
-            last = match change {
-                Change::Vm(key) => Some(key),
-                _ => None,
-            };
-            if !same {
-                self.keep(&change);
-                self.tell(now, change);
-            }
-        }
-        self.keep_numbers();
-    }
-
-    fn keep(&mut self, change: &Change) {
-        let kept = match change {
-            Change::Vm(key) => self
-                .state
-                .get(*key)
-                .map_or(Ok(()), |vm| self.store.save(vm)),
-            Change::Gone(key, ..) => self.store.remove(*key),
-            Change::Task(..) | Change::Message(_) => Ok(()),
-        };
-        self.note(kept);
-    }
-
-    fn keep_numbers(&mut self) {
-        let numbers = self.state.numbers();
-        if numbers != self.stored {
-            self.stored = numbers;
-            let kept = self.store.save_numbers(numbers);
-            self.note(kept);
-        }
-    }
-
-    pub(crate) fn note(&mut self, kept: std::result::Result<(), StoreError>) {
-        if let Err(error) = kept {
-            tracing::error!(%error, "Cannot keep a change");
-            self.broken = Some(error.to_string());
-        }
-    }
-
-    fn tell(&mut self, now: Duration, change: Change) {
-        self.consoles.follow(&self.state, &change);
-        if !self.hub.has_readers() {
-            return;
-        }
-        match change {
-            Change::Vm(key) => {
-                if let Some(state) = self.state.state_of(key) {
-                    self.send(now, VmEvent::State(state));
-                }
-            }
-            Change::Gone(key, identity, revision) => {
-                let id = key.id();
-                self.send(
-                    now,
-                    VmEvent::Gone {
-                        id,
-                        identity,
-                        revision,
-                    },
-                );
-            }
-            Change::Task(id, state) => self.send(now, VmEvent::Task { id, state }),
-            Change::Message(event) => self.hub.publish(*event),
-        }
-    }
-
-    /// Sends a message, or whatever the faults make of it.
-    fn send(&mut self, now: Duration, event: VmEvent) {
-        match self.state.faults.stutter() {
-            None | Some(Stutter::Reorder) => self.hub.publish(event),
-            Some(Stutter::Duplicate) => {
-                self.hub.publish(event.clone());
-                self.hub.publish(event);
-            }
-            Some(Stutter::Late(delay)) => self.state.delay(now + delay, event),
-            Some(Stutter::Break) => {
-                self.hub.publish(event);
-                self.hub
-                    .break_all("The mock was told to break the watch; open a new one");
-            }
-        }
-    }
-
-    /// The VM as a watch stream tells it.
-    pub(crate) fn look(&self, key: VmKey) -> Option<VmEvent> {
-        self.state.state_of(key).map(VmEvent::State)
     }
 }
 

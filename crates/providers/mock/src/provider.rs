@@ -15,7 +15,8 @@ use polyvirt_contract::{
 
 use crate::config::Offer;
 use crate::guest::Ran;
-use crate::mock::{Inner, Mock};
+use crate::inner::Inner;
+use crate::mock::Mock;
 use crate::rpc::Rpc;
 use crate::state::{Content, sha256};
 use crate::{offer, staging};
