@@ -115,6 +115,9 @@ impl Session {
             let basic = polyvirt_plan::honoured::BASIC_PROVIDER.iter().map(ToString::to_string);
             features.honoured_fields = Some(basic.collect());
         }
+        if features.provider_type.is_empty() {
+            features.provider_type.clone_from(&self.labels.provider_type);
+        }
         self.link.connected(provider.clone(), features.clone(), capabilities, (self.clock)(), latency);
         if features.has(Extension::Inventory) {
             let inventory = self.limited(provider.inventory()).await.ok();

@@ -1,6 +1,7 @@
 //! What all controllers stand on.
 
 pub mod backoff;
+pub mod dispatch;
 pub mod events;
 pub mod key;
 pub mod kube_cluster;
@@ -8,3 +9,4 @@ pub mod queue;
 pub mod store;
 pub mod trim;
 pub mod vm_index;
+pub mod watch;

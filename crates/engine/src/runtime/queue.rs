@@ -132,6 +132,11 @@ impl Queue {
         self.lock().queued.len()
     }
 
+    /// How many passes run now.
+    pub fn in_flight(&self) -> usize {
+        self.lock().running.len()
+    }
+
     /// Whether nothing waits and nothing runs.
     pub fn is_idle(&self) -> bool {
         let inner = self.lock();

@@ -290,15 +290,10 @@ impl Pass<'_> {
             Err(problem) => return Err(Flow::End(Outcome::Stopped(problem.clone()))),
         };
         let vm = self.vm.clone();
-        let sources = Sources {
-            user: vm.spec.user_data.as_deref(),
-            meta: vm.spec.meta_data.as_deref(),
-            network: vm.spec.network_data.as_deref(),
-        };
-        let rendered = self.render(&sources).await?;
+        let rendered = self.render(&Sources::of(&vm.spec)).await?;
         Ok(CreateVm {
             user_data: rendered.user_data,
-            meta_data: rendered.meta_data,
+            meta_data: user_data::complete_meta_data(&rendered.meta_data, self.key.name(), &self.identity),
             network_data: rendered.network_data,
             ..desired
         })

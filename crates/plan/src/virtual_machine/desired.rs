@@ -277,7 +277,7 @@ fn nic(index: usize, network: &api::VMNetwork, refs: &References<'_>) -> Result<
     let default = refs.provider.and_then(|p| p.spec.defaults.as_ref()).and_then(|d| d.network.clone());
     let mut nic = attachment.map_or_else(
         || NicSpec { network: default.unwrap_or_default(), ..NicSpec::default() },
-        |a| attached(&a.spec),
+        |a| attached(&a.spec, refs.provider.map(|p| p.spec.type_)),
     );
     nic.name.clone_from(&network.name);
     nic.mac = network.mac_address.clone().unwrap_or_default();
@@ -285,27 +285,55 @@ fn nic(index: usize, network: &api::VMNetwork, refs: &References<'_>) -> Result<
     Ok(nic)
 }
 
-fn attached(spec: &VMNetworkAttachmentSpec) -> NicSpec {
+/// The section for this kind of provider, or else the only one there is.
+fn attached(spec: &VMNetworkAttachmentSpec, kind: Option<api::ProviderType>) -> NicSpec {
     let network = &spec.network;
-    let mut nic = NicSpec {
+    let nic = NicSpec {
         mtu: if network.mtu == 1500 { 0 } else { u32::try_from(network.mtu).unwrap_or(0) },
         ..NicSpec::default()
     };
-    if let Some(v) = &network.vsphere {
-        nic.network = v.portgroup.clone().unwrap_or_default();
-        nic.vlan = vlan(v.vlan.as_ref().and_then(|v| v.vlan_id));
-        nic.model = word(&v.adapter_type);
-        nic.pci_slot = v.pci_slot_number;
-    } else if let Some(l) = &network.libvirt {
-        nic.network = l.network_name.clone().unwrap_or_default();
-        nic.bridge = l.bridge.as_ref().map(|b| b.name.clone()).unwrap_or_default();
-        nic.model = word(&l.model);
-    } else if let Some(p) = &network.proxmox {
-        nic.bridge = p.bridge.clone().unwrap_or_default();
-        nic.vlan = vlan(p.vlan_tag);
-        nic.model = word(&p.model);
+    let vsphere = network.vsphere.as_deref();
+    let libvirt = network.libvirt.as_deref();
+    let proxmox = network.proxmox.as_ref();
+    match kind {
+        Some(api::ProviderType::Vsphere) if vsphere.is_some() => on_vsphere(nic, vsphere),
+        Some(api::ProviderType::Proxmox) if proxmox.is_some() => on_proxmox(nic, proxmox),
+        _ if libvirt.is_some() => on_libvirt(nic, libvirt),
+        _ if vsphere.is_some() => on_vsphere(nic, vsphere),
+        _ => on_proxmox(nic, proxmox),
     }
-    nic
+}
+
+fn on_vsphere(nic: NicSpec, network: Option<&api::VsphereNetwork>) -> NicSpec {
+    let Some(v) = network else { return nic };
+    NicSpec {
+        network: v.portgroup.clone().unwrap_or_default(),
+        vlan: vlan(v.vlan.as_ref().and_then(|v| v.vlan_id)),
+        model: word(&v.adapter_type),
+        pci_slot: v.pci_slot_number,
+        ..nic
+    }
+}
+
+fn on_libvirt(nic: NicSpec, network: Option<&api::LibvirtNetwork>) -> NicSpec {
+    let Some(l) = network else { return nic };
+    NicSpec {
+        network: l.network_name.clone().unwrap_or_default(),
+        bridge: l.bridge.as_ref().map(|b| b.name.clone()).unwrap_or_default(),
+        model: word(&l.model),
+        ..nic
+    }
+}
+
+fn on_proxmox(nic: NicSpec, network: Option<&api::ProxmoxNetwork>) -> NicSpec {
+    let Some(p) = network else { return nic };
+    NicSpec {
+        bridge: p.bridge.clone().unwrap_or_default(),
+        vlan: vlan(p.vlan_tag),
+        model: word(&p.model),
+        mtu: p.mtu.and_then(|m| u32::try_from(m).ok()).unwrap_or(nic.mtu),
+        ..nic
+    }
 }
 
 fn vlan(id: Option<i32>) -> u16 {
@@ -324,7 +352,7 @@ fn address(network: &api::VMNetwork, attachment: Option<&VMNetworkAttachmentSpec
         .collect();
     let dns = if own_dns.is_empty() { pool_dns } else { own_dns };
     if let Some(ip) = &network.ip_address {
-        let prefix = network.prefix.and_then(|p| u8::try_from(p).ok()).unwrap_or(24);
+        let prefix = network.prefix.and_then(|p| u8::try_from(p).ok()).unwrap_or(if ip.contains(':') { 64 } else { 24 });
         let gateway = network.gateway.clone().unwrap_or_default();
         return Some(StaticAddress { ip: ip.clone(), prefix, gateway, dns });
     }

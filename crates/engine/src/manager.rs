@@ -1,0 +1,206 @@
+//! All controllers, running.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Clock, Context, Stores};
+use crate::link::Links;
+use crate::metrics::Metrics;
+use crate::next::Next;
+use crate::provider::{Runtime, Sessions};
+use crate::runtime::backoff::Backoff;
+use crate::runtime::dispatch::Dispatcher;
+use crate::runtime::events;
+use crate::runtime::key::{Key, Kind};
+use crate::runtime::kube_cluster::KubeCluster;
+use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
+use crate::runtime::watch::{Scope, objects, secrets};
+use crate::{image, provider, shared, virtual_machine};
+
+/// How the manager runs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Namespaces to work in; empty for all.
+    pub namespaces: Vec<String>,
+    /// Passes in flight for one provider.
+    pub concurrency: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { namespaces: Vec::new(), concurrency: 32 }
+    }
+}
+
+/// All controllers.
+pub struct Manager {
+    client: Client,
+    config: Config,
+    runtime: Arc<dyn Runtime>,
+    metrics: Arc<Metrics>,
+    ready: watch::Sender<bool>,
+}
+
+struct Parts {
+    ctx: Context,
+    sessions: Sessions,
+    queue: Queue,
+    backoff: Backoff,
+    metrics: Arc<Metrics>,
+}
+
+impl Manager {
+    /// A manager for the cluster behind the client, with the ways to reach providers that the runtime knows.
+    pub fn new(client: Client, config: Config, runtime: Arc<dyn Runtime>, metrics: Arc<Metrics>) -> Self {
+        Self { client, config, runtime, metrics, ready: watch::Sender::new(false) }
+    }
+
+    /// Turns true when all caches are filled and work has begun.
+    pub fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
+    }
+
+    /// Runs until it is told to stop; passes under way are finished, for what they have sent must be written down.
+    pub async fn run(self, stop: CancellationToken) {
+        let (events_in, events_out) = mpsc::channel(events::WAITING);
+        let stores: Arc<Stores> = Arc::default();
+        let links: Arc<Links> = Arc::default();
+        let queue = Queue::new(self.config.concurrency);
+        let dispatcher = Arc::new(Dispatcher::new(stores.clone(), queue.clone()));
+        let clock: Clock = Arc::new(Timestamp::now);
+        let cluster = Arc::new(KubeCluster::new(self.client.clone(), events_in));
+        let ctx = Context::new(stores.clone(), cluster, links.clone(), clock.clone(), dispatcher.clone());
+        let sessions = Sessions::new(self.runtime.clone(), links, dispatcher.clone(), clock, self.metrics.clone(), stop.child_token());
+        let parts = Arc::new(Parts { ctx, sessions, queue, backoff: Backoff::default(), metrics: self.metrics.clone() });
+        let mut background = JoinSet::new();
+        let listed = self.watch(&mut background, &stores, &dispatcher);
+        let events = tokio::spawn(events::run(self.client.clone(), events_out, stop.clone()));
+        tokio::select! {
+            () = work(&parts, listed, &self.ready) => {}
+            () = stop.cancelled() => {}
+        }
+        drain(&parts).await;
+        background.shutdown().await;
+        drop(parts);
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), events).await;
+    }
+
+    fn scopes(&self) -> Vec<Scope> {
+        if self.config.namespaces.is_empty() {
+            return vec![Scope::Cluster];
+        }
+        self.config.namespaces.iter().cloned().map(Scope::Namespace).collect()
+    }
+
+    /// One watch a kind and scope. The receivers tell when each has its first list.
+    fn watch(&self, tasks: &mut JoinSet<()>, stores: &Arc<Stores>, dispatcher: &Arc<Dispatcher>) -> Vec<watch::Receiver<bool>> {
+        let mut listed = Vec::new();
+        for scope in self.scopes() {
+            for (ready, feed) in self.feeds(&scope, stores, dispatcher) {
+                listed.push(ready);
+                tasks.spawn(feed);
+            }
+            tasks.spawn(secrets(self.client.clone(), scope, dispatcher.clone()));
+        }
+        listed
+    }
+
+    fn feeds(&self, scope: &Scope, stores: &Arc<Stores>, dispatcher: &Arc<Dispatcher>) -> Vec<(watch::Receiver<bool>, BoxFuture<'static, ()>)> {
+        macro_rules! feed {
+            ($field:ident, $changed:ident) => {{
+                let (sender, receiver) = watch::channel(false);
+                let (stores, dispatcher) = (stores.clone(), dispatcher.clone());
+                let feed = objects(
+                    self.client.clone(),
+                    scope.clone(),
+                    move || stores.clone(),
+                    |stores| &stores.$field,
+                    move |change, source| dispatcher.$changed(&change, source),
+                    sender,
+                );
+                let boxed: BoxFuture<'static, ()> = Box::pin(feed);
+                (receiver, boxed)
+            }};
+        }
+        vec![
+            feed!(vms, vm_changed),
+            feed!(providers, provider_changed),
+            feed!(classes, class_changed),
+            feed!(images, image_changed),
+            feed!(networks, network_changed),
+        ]
+    }
+}
+
+/// Work begins when every cache is complete: a class that is merely not listed yet must not look missing.
+async fn work(parts: &Arc<Parts>, listed: Vec<watch::Receiver<bool>>, ready: &watch::Sender<bool>) {
+    for mut receiver in listed {
+        let _ = receiver.wait_for(|done| *done).await;
+    }
+    ready.send_replace(true);
+    tracing::info!(vms = parts.ctx.stores.vms.len(), "caches are complete");
+    loop {
+        let ticket = parts.queue.pop().await;
+        let parts = parts.clone();
+        tokio::spawn(async move { parts.pass(ticket).await });
+    }
+}
+
+async fn drain(parts: &Arc<Parts>) {
+    let patience = std::time::Duration::from_secs(10);
+    let idle = async {
+        while parts.queue.in_flight() > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    if tokio::time::timeout(patience, idle).await.is_err() {
+        tracing::warn!("passes were still under way at the end; they are taken up again at the next start");
+    }
+}
+
+impl Parts {
+    async fn pass(&self, ticket: Ticket) {
+        let begin = Instant::now();
+        let next = self.reconcile(&ticket.key).await;
+        let outcome = match next {
+            Next::Idle => "success",
+            Next::After(_) => "wait",
+            Next::Backoff => "error",
+        };
+        self.metrics.pass(ticket.key.kind.name(), outcome, begin.elapsed());
+        self.metrics.queue_depth.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
+        self.schedule(&ticket.key, &ticket.lane, next);
+    }
+
+    async fn reconcile(&self, key: &Key) -> Next {
+        match key.kind {
+            Kind::VirtualMachine => virtual_machine::reconcile(&self.ctx, &key.object).await,
+            Kind::Provider => provider::reconcile(&self.ctx, &self.sessions, &key.object).await,
+            Kind::VMClass => shared::class::reconcile(&self.ctx, &key.object).await,
+            Kind::VMImage => image::reconcile(&self.ctx, &key.object).await,
+            Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
+        }
+    }
+
+    fn schedule(&self, key: &Key, lane: &Lane, next: Next) {
+        let pause = match next {
+            Next::Idle => {
+                self.backoff.succeeded(key);
+                return;
+            }
+            Next::After(pause) => {
+                self.backoff.succeeded(key);
+                pause
+            }
+            Next::Backoff => self.backoff.failed(key),
+        };
+        self.queue.add_after(key.clone(), lane.clone(), Urgency::Event, pause);
+    }
+}

@@ -1,0 +1,58 @@
+//! The controller of Providers: keeps a link standing for each, and tells how it stands.
+//!
+//! ```text
+//!   Provider object ──► Runtime decides how to reach it ──► link/session.rs keeps it ──► standing ──► status
+//! ```
+//!
+//! Health is what the hypervisor answers, not whether a pod runs.
+
+mod report;
+pub mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use polyvirt_api::infra::Provider;
+
+use crate::cluster::{self, About, ClusterError, Patch};
+use crate::context::Context;
+use crate::next::Next;
+use crate::runtime::key::{Key, Kind, ObjectKey};
+use crate::runtime::vm_index::Target;
+use crate::shared::{Protection, Usage, protect, status_body};
+
+pub use sessions::{Runtime, Sessions};
+
+/// Brings one Provider's link and status up to date.
+pub async fn reconcile(ctx: &Context, sessions: &Sessions, key: &ObjectKey) -> Next {
+    let Some(provider) = ctx.stores.providers.get(key) else {
+        sessions.end(key);
+        return Next::Idle;
+    };
+    match pass(ctx, sessions, key, &provider).await {
+        Ok(next) => next,
+        Err(error) => Next::after_refusal(&error),
+    }
+}
+
+async fn pass(ctx: &Context, sessions: &Sessions, object: &ObjectKey, provider: &Arc<Provider>) -> Result<Next, ClusterError> {
+    let key = Key::new(Kind::Provider, object.clone());
+    let usage = Usage::of(ctx, &Target::Provider(object.clone()));
+    let protection = protect(ctx, &key, &**provider, &usage).await?;
+    if protection == Protection::Released {
+        return Ok(Next::Idle);
+    }
+    let problem = sessions.ensure(provider).await.err();
+    let old = provider.status.clone().unwrap_or_default();
+    let view = ctx.links.get(object).map(|link| link.view());
+    let new = report::status(ctx, provider, view.as_ref(), problem.as_ref(), &usage, protection);
+    if report::differs(&old, &new) {
+        let body = Patch::Status(status_body(&key, &new));
+        let written: Provider = cluster::patch(&*ctx.cluster, &key, body).await?;
+        ctx.stores.providers.written(crate::runtime::trim::metadata(written));
+        let about = About::of(Kind::Provider, &**provider);
+        report::transitions(&old, &new).into_iter().for_each(|note| ctx.cluster.event(&about, note));
+    }
+    // A Secret that is missing may appear without a word to us if it is not watched.
+    Ok(problem.map_or(Next::Idle, |_| Next::After(Duration::from_secs(30))))
+}

@@ -1,0 +1,206 @@
+//! What people read of a Provider. Pure but for the clock.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use polyvirt_api::infra::{
+    CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature, ProviderRuntimeStatus, ProviderStatus,
+    ReportedCapabilities, ResourceUsage, RuntimePhase, UsageStats,
+};
+use polyvirt_contract::{Capabilities, Extension, Features};
+use polyvirt_plan::conditions::{self, Finding, Truth, kind};
+use polyvirt_plan::{Note, Problem, Reason};
+
+use crate::context::Context;
+use crate::link::session::totals;
+use crate::link::{Standing, View};
+use crate::shared::{Protection, Usage};
+
+/// The status for how the link stands.
+pub fn status(
+    ctx: &Context,
+    provider: &Provider,
+    view: Option<&View>,
+    problem: Option<&Problem>,
+    usage: &Usage,
+    protection: Protection,
+) -> ProviderStatus {
+    let mut new = provider.status.clone().unwrap_or_default();
+    new.observed_generation = provider.metadata.generation;
+    new.connected_vms = Some(usage.number());
+    let finding = match (problem, view) {
+        (Some(problem), _) => misconfigured(&mut new, problem),
+        (None, None) => connecting(),
+        (None, Some(view)) => standing(&mut new, view),
+    };
+    runtime(&mut new, provider, &finding);
+    if let Some(view) = view {
+        offers(&mut new, view);
+    }
+    if new.healthy != Some(finding.truth == Truth::True) {
+        new.last_health_check = Some(Time(ctx.now()));
+    }
+    new.healthy = Some(finding.truth == Truth::True);
+    put_conditions(ctx, provider, &mut new, finding, usage, protection);
+    new
+}
+
+fn misconfigured(status: &mut ProviderStatus, problem: &Problem) -> Finding {
+    status.connected_since = None;
+    Finding::new(kind::READY, Truth::False, problem.reason, problem.to_string())
+}
+
+fn connecting() -> Finding {
+    Finding::new(kind::READY, Truth::Unknown, Reason::Connecting, "The first connection is being made")
+}
+
+fn standing(status: &mut ProviderStatus, view: &View) -> Finding {
+    match &view.standing {
+        Standing::Connecting => connecting(),
+        Standing::Connected { since, latency } => {
+            status.connected_since = Some(Time(*since));
+            status.latency_ms = i64::try_from(latency.as_millis()).ok();
+            status.circuit = Some(CircuitState::Closed);
+            Finding::new(kind::READY, Truth::True, Reason::Connected, "The provider answers")
+        }
+        Standing::Unavailable { since, error } => {
+            status.connected_since = None;
+            status.circuit = Some(CircuitState::Open);
+            status.last_error = Some(ProviderError { time: Some(Time(*since)), message: error.message.clone() });
+            Finding::new(kind::READY, Truth::False, error.kind.into(), error.message.clone())
+        }
+    }
+}
+
+fn runtime(status: &mut ProviderStatus, provider: &Provider, finding: &Finding) {
+    let mode = provider.spec.runtime.as_ref().map(|r| r.mode);
+    let phase = match (finding.truth, finding.reason) {
+        (Truth::True, _) => RuntimePhase::Running,
+        (Truth::Unknown, _) => RuntimePhase::Starting,
+        (Truth::False, Reason::RuntimeUnsupported | Reason::InvalidConfiguration | Reason::SecretInvalid) => RuntimePhase::Failed,
+        (Truth::False, _) => RuntimePhase::Pending,
+    };
+    let ready = i32::from(finding.truth == Truth::True);
+    status.runtime = Some(ProviderRuntimeStatus {
+        mode: Some(mode.unwrap_or_default()),
+        phase: Some(phase),
+        message: Some(finding.message.clone()),
+        endpoint: provider.spec.endpoint.clone(),
+        ready_replicas: Some(ready),
+        available_replicas: Some(ready),
+        ..ProviderRuntimeStatus::default()
+    });
+}
+
+fn offers(status: &mut ProviderStatus, view: &View) {
+    if view.provider.is_none() {
+        return;
+    }
+    status.version = Some(view.features.version.clone()).filter(|v| !v.is_empty());
+    status.reported_capabilities = Some(reported(&view.capabilities));
+    status.capabilities = summary(&view.capabilities, &view.features);
+    status.features = view.features.extensions.iter().map(|e| feature(*e)).collect();
+    status.honoured_fields = view.features.honoured_fields.iter().flatten().cloned().collect();
+    status.resource_usage = view.inventory.as_ref().map(|inventory| {
+        let [cpu, memory, storage] = totals(inventory);
+        Box::new(ResourceUsage { cpu: Some(stats(cpu)), memory: Some(stats(memory)), storage: Some(stats(storage)), network: None })
+    });
+}
+
+fn stats((total, used): (u64, u64)) -> UsageStats {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let percent = if total == 0 { 0 } else { used.saturating_mul(100) / total };
+    UsageStats {
+        total: Some(number(total)),
+        used: Some(number(used)),
+        available: Some(number(total.saturating_sub(used))),
+        usage_percent: i32::try_from(percent).ok(),
+    }
+}
+
+const fn feature(extension: Extension) -> ProviderFeature {
+    match extension {
+        Extension::Identity => ProviderFeature::Identity,
+        Extension::Watch => ProviderFeature::Watch,
+        Extension::Inventory => ProviderFeature::Inventory,
+        Extension::GuestExec => ProviderFeature::GuestExec,
+        Extension::Console => ProviderFeature::Console,
+    }
+}
+
+fn reported(can: &Capabilities) -> ReportedCapabilities {
+    ReportedCapabilities {
+        supports_reconfigure_online: can.reconfigure_online,
+        supports_disk_expansion_online: can.disk_expansion_online,
+        supports_snapshots: can.snapshots,
+        supports_memory_snapshots: can.memory_snapshots,
+        supports_linked_clones: can.linked_clones,
+        supports_image_import: can.image_import,
+        supports_disk_export: can.disk_export,
+        supports_disk_import: can.disk_import,
+        supports_export_compression: can.export_compression,
+        supported_disk_types: can.disk_types.clone(),
+        supported_network_types: can.network_types.clone(),
+        supported_export_formats: can.export_formats.clone(),
+        supported_import_formats: can.import_formats.clone(),
+        supported_export_backends: can.export_backends.clone(),
+        supported_import_backends: can.import_backends.clone(),
+        supported_transfer_modes: can.transfer_modes.clone(),
+    }
+}
+
+/// The coarse list of the older field.
+fn summary(can: &Capabilities, features: &Features) -> Vec<ProviderCapability> {
+    [
+        (true, ProviderCapability::VirtualMachines),
+        (can.snapshots, ProviderCapability::Snapshots),
+        (can.linked_clones, ProviderCapability::Cloning),
+        (features.has(Extension::Console), ProviderCapability::ConsoleAccess),
+        (can.disk_expansion_online || !can.disk_types.is_empty(), ProviderCapability::DiskManagement),
+        (!can.network_types.is_empty(), ProviderCapability::NetworkManagement),
+        (can.image_import, ProviderCapability::Templates),
+    ]
+    .into_iter()
+    .filter_map(|(has, name)| has.then_some(name))
+    .collect()
+}
+
+fn put_conditions(ctx: &Context, provider: &Provider, status: &mut ProviderStatus, ready: Finding, usage: &Usage, protection: Protection) {
+    let generation = provider.metadata.generation;
+    let known = status.reported_capabilities.is_some();
+    let list = &mut status.conditions;
+    let mut put = |finding| conditions::set(list, finding, generation, ctx.now());
+    for kind in [kind::RUNTIME_READY, kind::AVAILABLE] {
+        put(Finding { kind, ..ready.clone() });
+    }
+    put(ready);
+    put(if known {
+        Finding::new(kind::CAPABILITIES, Truth::True, Reason::CapabilitiesFetched, "Read when it was connected")
+    } else {
+        Finding::new(kind::CAPABILITIES, Truth::False, Reason::CapabilitiesUnavailable, "Read when it is connected")
+    });
+    match protection {
+        Protection::Blocked => put(usage.blocked()),
+        _ => conditions::clear(list, kind::DELETING),
+    }
+}
+
+/// Figures that move all the time are carried along with other changes, and cause no write of their own.
+pub fn differs(old: &ProviderStatus, new: &ProviderStatus) -> bool {
+    let quiet = ProviderStatus { latency_ms: old.latency_ms, resource_usage: old.resource_usage.clone(), ..new.clone() };
+    quiet != *old
+}
+
+/// One event for each change of what `Ready` says.
+pub fn transitions(old: &ProviderStatus, new: &ProviderStatus) -> Vec<Note> {
+    let find = |s: &ProviderStatus| s.conditions.iter().find(|c| c.type_ == kind::READY).cloned();
+    let says = |c: &Condition| (c.status.clone(), c.reason.clone());
+    let (before, after) = (find(old), find(new));
+    let Some(after) = after else { return Vec::new() };
+    if before.as_ref().map(says) == Some(says(&after)) {
+        return Vec::new();
+    }
+    let reason = Reason::parse(&after.reason).unwrap_or(Reason::ProviderError);
+    match after.status.as_str() {
+        "False" => vec![Note::warning(reason, after.message)],
+        _ => vec![Note::normal(reason, after.message)],
+    }
+}

@@ -1,0 +1,123 @@
+//! One session for each Provider, replaced when what it was made from changes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use polyvirt_api::infra::{Provider, ProviderType};
+use polyvirt_plan::Problem;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Clock;
+use crate::link::session::{Connector, Listener, Session, Timing};
+use crate::link::{Link, Links};
+use crate::metrics::{Metrics, ProviderLabels};
+use crate::runtime::key::ObjectKey;
+
+/// Decides how a Provider is reached: in process, at an address, …
+#[async_trait]
+pub trait Runtime: Send + Sync {
+    /// A way to connect, and a text that changes exactly when the session must be made anew.
+    async fn connector(&self, provider: &Provider) -> Result<(Arc<dyn Connector>, String), Problem>;
+}
+
+struct Running {
+    made_from: String,
+    stop: CancellationToken,
+}
+
+/// All sessions.
+pub struct Sessions {
+    runtime: Arc<dyn Runtime>,
+    links: Arc<Links>,
+    listener: Arc<dyn Listener>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    running: Mutex<HashMap<ObjectKey, Running>>,
+    stop: CancellationToken,
+}
+
+impl Sessions {
+    /// No session yet. All of them end with the token.
+    pub fn new(
+        runtime: Arc<dyn Runtime>,
+        links: Arc<Links>,
+        listener: Arc<dyn Listener>,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { runtime, links, listener, clock, metrics, running: Mutex::default(), stop }
+    }
+
+    /// Makes sure that a session made from the present object runs.
+    pub async fn ensure(&self, provider: &Provider) -> Result<(), Problem> {
+        let key = ObjectKey::of(provider);
+        let (connector, made_from) = self.runtime.connector(provider).await?;
+        let made_from = format!("{made_from} {:?}", provider.spec.health_check);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.get(&key).is_some_and(|r| r.made_from == made_from) {
+            return Ok(());
+        }
+        if let Some(old) = running.remove(&key) {
+            old.stop.cancel();
+        }
+        let stop = self.stop.child_token();
+        tokio::spawn(self.session(provider, connector).run(stop.clone()));
+        running.insert(key, Running { made_from, stop });
+        Ok(())
+    }
+
+    /// A replaced link keeps what the last one knew of the provider's VMs out: everything is told anew.
+    fn session(&self, provider: &Provider, connector: Arc<dyn Connector>) -> Session {
+        let key = ObjectKey::of(provider);
+        let link = Arc::new(Link::new(key.clone()));
+        self.links.put(link.clone());
+        Session {
+            link,
+            connector,
+            listener: self.listener.clone(),
+            clock: self.clock.clone(),
+            timing: timing(provider),
+            labels: ProviderLabels { provider_type: type_word(provider.spec.type_).to_owned(), provider: key.to_string() },
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    /// The Provider is gone.
+    pub fn end(&self, key: &ObjectKey) {
+        let ended = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        if let Some(ended) = ended {
+            ended.stop.cancel();
+            self.links.remove(key);
+        }
+    }
+}
+
+/// The word for a type of provider.
+pub const fn type_word(kind: ProviderType) -> &'static str {
+    match kind {
+        ProviderType::Vsphere => "vsphere",
+        ProviderType::Libvirt => "libvirt",
+        ProviderType::Firecracker => "firecracker",
+        ProviderType::Qemu => "qemu",
+        ProviderType::Proxmox => "proxmox",
+        ProviderType::Mock => "mock",
+        ProviderType::Kubevirt => "kubevirt",
+        ProviderType::Aws => "aws",
+        ProviderType::Azure => "azure",
+    }
+}
+
+/// What the Provider says about health checks; a switched-off check is one that comes once an hour.
+fn timing(provider: &Provider) -> Timing {
+    let default = Timing::default();
+    let Some(check) = &provider.spec.health_check else { return default };
+    let interval = if check.enabled { check.interval.parse().unwrap_or(default.interval) } else { Duration::from_secs(3600) };
+    Timing {
+        interval: interval.max(Duration::from_secs(1)),
+        timeout: check.timeout.parse().unwrap_or(default.timeout).max(Duration::from_millis(100)),
+        failures: u32::try_from(check.failure_threshold).unwrap_or(default.failures).max(1),
+    }
+}

@@ -1,0 +1,263 @@
+//! Who is to be looked at when something changes. Changes wake exactly those they concern.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::PartialObjectMeta;
+use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_contract::VmId;
+
+use crate::context::{Observer, Stores};
+use crate::link::session::Listener;
+use crate::link::{Concerns, Link, Standing};
+use crate::runtime::key::{Key, Kind, ObjectKey};
+use crate::runtime::queue::{Lane, Queue, Urgency};
+use crate::runtime::store::Change;
+use crate::runtime::vm_index::{Target, provider_of};
+
+/// Counts of users are brought up to date this long after the first change, so that a thousand changes are one write.
+const USAGE_DELAY: Duration = Duration::from_secs(3);
+
+/// Where a change comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The first list after a start: nobody waits for it.
+    FirstList,
+    /// The watch: somebody did something.
+    Watch,
+    /// The answer to a write of ours.
+    OurWrite,
+}
+
+/// Turns changes into work.
+pub struct Dispatcher {
+    stores: Arc<Stores>,
+    queue: Queue,
+}
+
+impl Dispatcher {
+    /// Reads the caches, fills the queue.
+    pub const fn new(stores: Arc<Stores>, queue: Queue) -> Self {
+        Self { stores, queue }
+    }
+
+    fn wake_vm(&self, key: &ObjectKey, urgency: Urgency) {
+        let Some(vm) = self.stores.vms.get(key) else { return };
+        let lane = Lane::Provider(provider_of(&vm));
+        self.queue.add(Key::new(Kind::VirtualMachine, key.clone()), lane, urgency);
+    }
+
+    fn wake_users(&self, target: &Target, urgency: Urgency) {
+        for key in self.stores.index.users(target) {
+            self.wake_vm(&key, urgency);
+        }
+    }
+
+    fn wake(&self, kind: Kind, key: &ObjectKey, urgency: Urgency) {
+        self.queue.add(Key::new(kind, key.clone()), Lane::Control, urgency);
+    }
+
+    fn wake_later(&self, kind: Kind, key: &ObjectKey) {
+        self.queue.add_after(Key::new(kind, key.clone()), Lane::Control, Urgency::Background, USAGE_DELAY);
+    }
+
+    /// A VirtualMachine changed.
+    pub fn vm_changed(&self, change: &Change<VirtualMachine>, source: Source) {
+        let (old, new) = match change {
+            Change::Added(new) => (None, Some(new)),
+            Change::Updated { old, new } => (Some(old), Some(new)),
+            Change::Removed(old) => (Some(old), None),
+        };
+        let Some(any) = new.or(old) else { return };
+        let key = ObjectKey::of(&**any);
+        let moved = self.stores.index.update(&key, old.map(|v| &**v), new.map(|v| &**v));
+        for target in moved {
+            self.reference_moved(&target, source);
+        }
+        match (source, new) {
+            (Source::FirstList, Some(_)) => self.wake_vm(&key, Urgency::Background),
+            (Source::Watch, Some(new)) if old.is_none_or(|old| concerns_us(old, new)) => self.wake_vm(&key, Urgency::User),
+            _ => {}
+        }
+    }
+
+    /// Somebody began or ceased to use something.
+    fn reference_moved(&self, target: &Target, source: Source) {
+        match target {
+            Target::Provider(key) => self.wake_later(Kind::Provider, key),
+            Target::Class(key) => self.wake_later(Kind::VMClass, key),
+            Target::Network(key) => self.wake_later(Kind::VMNetworkAttachment, key),
+            Target::Image(key) if source == Source::FirstList => self.wake_later(Kind::VMImage, key),
+            Target::Image(key) => self.wake(Kind::VMImage, key, Urgency::Event),
+            // Another object that carried the same identity may have the right to it now.
+            Target::Identity(_) if source != Source::FirstList => self.wake_users(target, Urgency::Event),
+            Target::Identity(_) | Target::Secret(_) | Target::Vm(..) => {}
+        }
+    }
+
+    /// A Provider changed.
+    pub fn provider_changed(&self, change: &Change<Provider>, source: Source) {
+        match change {
+            Change::Added(new) => {
+                let key = ObjectKey::of(&**new);
+                self.wake(Kind::Provider, &key, urgency(source));
+                if source == Source::Watch {
+                    self.wake_users(&Target::Provider(key), Urgency::Event);
+                }
+            }
+            Change::Updated { old, new } => {
+                if old.metadata.generation != new.metadata.generation || deletion_moved(&**old, &**new) {
+                    self.wake(Kind::Provider, &ObjectKey::of(&**new), urgency(source));
+                }
+            }
+            Change::Removed(old) => {
+                let key = ObjectKey::of(&**old);
+                self.wake(Kind::Provider, &key, Urgency::Event);
+                self.wake_users(&Target::Provider(key), Urgency::Event);
+            }
+        }
+    }
+
+    /// A class changed.
+    pub fn class_changed(&self, change: &Change<VMClass>, source: Source) {
+        self.referenced(change, Kind::VMClass, Target::Class, source);
+    }
+
+    /// A network changed.
+    pub fn network_changed(&self, change: &Change<VMNetworkAttachment>, source: Source) {
+        self.referenced(change, Kind::VMNetworkAttachment, Target::Network, source);
+    }
+
+    /// An image changed; its status matters too, for that is where it says on which providers it is ready.
+    pub fn image_changed(&self, change: &Change<VMImage>, source: Source) {
+        if let Change::Updated { old, new } = change {
+            let status_moved = old.status != new.status && old.metadata.generation == new.metadata.generation;
+            if status_moved && !deletion_moved(&**old, &**new) {
+                self.wake_users(&Target::Image(ObjectKey::of(&**new)), Urgency::Event);
+                return;
+            }
+        }
+        self.referenced(change, Kind::VMImage, Target::Image, source);
+    }
+
+    fn referenced<K: kube::Resource>(&self, change: &Change<K>, kind: Kind, target: fn(ObjectKey) -> Target, source: Source) {
+        let key = match change {
+            Change::Added(new) => ObjectKey::of(&**new),
+            Change::Updated { old, new } => {
+                let same = old.meta().generation == new.meta().generation;
+                if same && !deletion_moved(&**old, &**new) {
+                    return;
+                }
+                ObjectKey::of(&**new)
+            }
+            Change::Removed(old) => ObjectKey::of(&**old),
+        };
+        self.wake(kind, &key, urgency(source));
+        if source == Source::Watch {
+            self.wake_users(&target(key), Urgency::Event);
+        }
+    }
+
+    /// A Secret changed.
+    pub fn secret_changed(&self, secret: &PartialObjectMeta<Secret>) {
+        let key = ObjectKey::of(secret);
+        self.wake_users(&Target::Secret(key.clone()), Urgency::Event);
+        for provider in self.stores.providers.list() {
+            if names_secret(&provider, &key) {
+                self.wake(Kind::Provider, &ObjectKey::of(&*provider), Urgency::Event);
+            }
+        }
+    }
+}
+
+fn names_secret(provider: &Provider, secret: &ObjectKey) -> bool {
+    let own = provider.metadata.namespace.as_deref().unwrap_or_default();
+    let credentials = provider.spec.credential_secret_ref.as_ref();
+    let tls = provider.spec.runtime.as_ref().and_then(|r| r.service.as_ref()?.tls.as_ref()?.secret_ref.as_ref());
+    credentials.is_some_and(|r| ObjectKey::new(r.namespace_or(own), &r.name) == *secret)
+        || tls.is_some_and(|r| ObjectKey::new(own, &r.name) == *secret)
+}
+
+const fn urgency(source: Source) -> Urgency {
+    match source {
+        Source::FirstList => Urgency::Background,
+        Source::Watch => Urgency::User,
+        Source::OurWrite => Urgency::Event,
+    }
+}
+
+/// Our own status writes do not concern us; edits of spec, annotations, labels and deletion do.
+fn concerns_us(old: &VirtualMachine, new: &VirtualMachine) -> bool {
+    old.metadata.generation != new.metadata.generation
+        || old.metadata.annotations != new.metadata.annotations
+        || old.metadata.labels != new.metadata.labels
+        || old.metadata.finalizers != new.metadata.finalizers
+        || deletion_moved(old, new)
+}
+
+fn deletion_moved<K: kube::Resource>(old: &K, new: &K) -> bool {
+    old.meta().deletion_timestamp != new.meta().deletion_timestamp
+}
+
+impl Observer for Dispatcher {
+    fn vm(&self, change: Change<VirtualMachine>) {
+        self.vm_changed(&change, Source::OurWrite);
+    }
+
+    fn image(&self, change: Change<VMImage>) {
+        self.image_changed(&change, Source::OurWrite);
+    }
+}
+
+impl Listener for Dispatcher {
+    fn standing(&self, link: &Link) {
+        self.wake(Kind::Provider, &link.key, Urgency::Event);
+        if matches!(link.view().standing, Standing::Connected { .. }) {
+            self.provider_answers(link);
+        }
+    }
+
+    fn concerns(&self, link: &Link, concerns: Vec<Concerns>) {
+        for concern in concerns {
+            match concern {
+                Concerns::Everyone => self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background),
+                Concerns::Object(key) => {
+                    self.wake_vm(&key, Urgency::Event);
+                    if self.stores.images.get(&key).is_some() {
+                        self.wake(Kind::VMImage, &key, Urgency::Event);
+                    }
+                }
+                Concerns::Vm(id, identity) => {
+                    self.wake_users(&Target::Vm(link.key.clone(), id), Urgency::Event);
+                    if let Some(identity) = identity {
+                        self.wake_users(&Target::Identity(identity), Urgency::Event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn known(&self, link: &Link) -> Vec<VmId> {
+        let users = self.stores.index.users(&Target::Provider(link.key.clone()));
+        let vms = users.iter().filter_map(|key| self.stores.vms.get(key));
+        vms.filter_map(|vm| VmId::non_empty(vm.status.as_ref()?.id.clone()?)).collect()
+    }
+}
+
+impl Dispatcher {
+    /// What waited for the provider goes on: its images now, its VMs when they have all been told; and the classes and
+    /// networks of its namespace can say what it makes of them.
+    fn provider_answers(&self, link: &Link) {
+        for key in self.stores.images.keys() {
+            self.wake(Kind::VMImage, &key, Urgency::Event);
+        }
+        let near = |key: &ObjectKey| key.namespace() == link.key.namespace();
+        for key in self.stores.classes.keys().into_iter().filter(near) {
+            self.wake_later(Kind::VMClass, &key);
+        }
+        for key in self.stores.networks.keys().into_iter().filter(near) {
+            self.wake_later(Kind::VMNetworkAttachment, &key);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Watches of Kubernetes into the caches.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::Api;
+use kube::core::{DeserializeGuard, NamespaceResourceScope, PartialObjectMeta};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::runtime::dispatch::{Dispatcher, Source};
+use crate::runtime::key::ObjectKey;
+use crate::runtime::store::{Change, Store};
+use crate::runtime::trim;
+
+/// Objects in one answer of a first list.
+const PAGE: u32 = 500;
+
+/// Which namespaces are watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All.
+    Cluster,
+    /// One. Several are several watches.
+    Namespace(String),
+}
+
+impl Scope {
+    fn api<K>(&self, client: Client) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        match self {
+            Self::Cluster => Api::all(client),
+            Self::Namespace(name) => Api::namespaced(client, name),
+        }
+    }
+
+    fn covers(&self, key: &ObjectKey) -> bool {
+        match self {
+            Self::Cluster => true,
+            Self::Namespace(name) => key.namespace() == name,
+        }
+    }
+}
+
+/// Keeps a cache up to date for ever, and tells the dispatcher. `listed` turns true with the first complete list.
+pub async fn objects<K>(
+    client: Client,
+    scope: Scope,
+    store: impl Fn() -> Arc<crate::context::Stores> + Send,
+    pick: fn(&crate::context::Stores) -> &Store<K>,
+    tell: impl Fn(Change<K>, Source) + Send,
+    listed: watch::Sender<bool>,
+) where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let api: Api<DeserializeGuard<K>> = scope.api(client);
+    let config = watcher::Config::default().any_semantic().page_size(PAGE);
+    let mut stream = watcher(api, config).default_backoff().boxed();
+    let stores = store();
+    let mut feed = Feed { store: pick(&stores), scope, tell, fresh: None, listed };
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(event) => feed.take(event),
+            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "watch broke; it is opened again"),
+        }
+    }
+}
+
+struct Feed<'a, K, T> {
+    store: &'a Store<K>,
+    scope: Scope,
+    tell: T,
+    /// What a list under way has named so far.
+    fresh: Option<HashSet<ObjectKey>>,
+    listed: watch::Sender<bool>,
+}
+
+impl<K, T> Feed<'_, K, T>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone,
+    T: Fn(Change<K>, Source),
+{
+    fn take(&mut self, event: watcher::Event<DeserializeGuard<K>>) {
+        match event {
+            watcher::Event::Init => self.fresh = Some(HashSet::new()),
+            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => self.apply(object),
+            watcher::Event::Delete(object) => self.delete(object),
+            watcher::Event::InitDone => self.complete(),
+        }
+    }
+
+    /// A first list is background work; the same list after a break may hold what people did meanwhile.
+    fn source(&self) -> Source {
+        if *self.listed.borrow() { Source::Watch } else { Source::FirstList }
+    }
+
+    /// One object that cannot be read stops nobody else.
+    fn apply(&mut self, object: DeserializeGuard<K>) {
+        let key = ObjectKey::of(&object);
+        if let Some(fresh) = &mut self.fresh {
+            fresh.insert(key.clone());
+        }
+        match object.0 {
+            Ok(object) => {
+                if let Some(change) = self.store.watched(trim::metadata(object)) {
+                    (self.tell)(change, self.source());
+                }
+            }
+            Err(error) => tracing::error!(kind = %K::kind(&()), object = %key, error = %error.error, "cannot read the object; it is left alone"),
+        }
+    }
+
+    fn delete(&mut self, object: DeserializeGuard<K>) {
+        let change = match &object.0 {
+            Ok(object) => self.store.removed(object),
+            Err(_) => self.store.remove_key(&ObjectKey::of(&object)),
+        };
+        if let Some(change) = change {
+            (self.tell)(change, Source::Watch);
+        }
+    }
+
+    fn complete(&mut self) {
+        let fresh = self.fresh.take().unwrap_or_default();
+        let gone: Vec<_> =
+            self.store.keys().into_iter().filter(|key| self.scope.covers(key) && !fresh.contains(key)).collect();
+        for key in gone {
+            if let Some(change) = self.store.remove_key(&key) {
+                (self.tell)(change, Source::Watch);
+            }
+        }
+        self.listed.send_replace(true);
+    }
+}
+
+/// Wakes whoever a changed Secret concerns. Nothing of a Secret is kept, and only its metadata is ever read here.
+pub async fn secrets(client: Client, scope: Scope, dispatcher: Arc<Dispatcher>) {
+    let api: Api<PartialObjectMeta<Secret>> = scope.api(client);
+    let config = watcher::Config::default().any_semantic().page_size(PAGE);
+    let mut stream = watcher(api, config).default_backoff().boxed();
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(watcher::Event::Apply(secret) | watcher::Event::Delete(secret)) => dispatcher.secret_changed(&secret),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "watch of Secrets broke; it is opened again"),
+        }
+    }
+}
