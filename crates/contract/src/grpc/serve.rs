@@ -207,6 +207,12 @@ impl Current {
             config: Arc::new(material.into_server_config()?),
         })
     }
+
+    /// `None` if nothing has changed.
+    fn replaced_by(&self, material: Material) -> Result<Option<Self>, TlsError> {
+        let changed = material.source != self.source;
+        changed.then(|| Self::new(material)).transpose()
+    }
 }
 
 impl Acceptor {
@@ -242,11 +248,12 @@ impl Acceptor {
     async fn fresh_config(&self) -> Arc<ServerConfig> {
         let read = self.tls.material().await;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(material) = read
-            && material.source != current.source
-            && let Ok(rotated) = Current::new(material)
-        {
-            *current = rotated;
+        match read.and_then(|material| current.replaced_by(material)) {
+            Ok(Some(rotated)) => *current = rotated,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "New certificates are unusable, the old ones stay")
+            }
         }
         current.config.clone()
     }

@@ -134,7 +134,12 @@ impl<'a> Node<'a> {
             .as_i128()
             .and_then(|n| T::try_from(n).ok())
             .map(Some)
-            .ok_or_else(|| self.invalid(format!("{number} is out of range for {}", self.path)))
+            .ok_or_else(|| {
+                self.invalid(format!(
+                    "The value {number} of {} is out of range",
+                    self.path
+                ))
+            })
     }
 
     fn flag(&self) -> Result<bool> {
@@ -158,7 +163,7 @@ impl<'a> Node<'a> {
             .map(Some)
             .ok_or_else(|| {
                 self.invalid(format!(
-                    "{text:?} at {} is not a quantity such as 4Gi",
+                    "The value {text:?} of {} is not a quantity such as 4Gi",
                     self.path
                 ))
             })

@@ -1,0 +1,296 @@
+//! Every call, from our client through a socket to our server, with all that the model can say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use polyvirt_contract::model::*;
+use polyvirt_contract::watch::TaskState;
+use polyvirt_contract::{ErrorKind, Provider, ProviderError, TaskId};
+
+use crate::fixtures;
+use crate::recorder::{Recorder, Seen};
+use crate::support::Running;
+
+async fn start() -> (Arc<Recorder>, Running) {
+    let recorder = Arc::new(Recorder::with_vms(vec![fixtures::vm_state()]));
+    let server = Running::start(recorder.clone()).await;
+    (recorder, server)
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "the shape of the answers")]
+fn task() -> Option<TaskId> {
+    TaskId::non_empty("task-9")
+}
+
+#[tokio::test]
+async fn lifecycle_of_a_vm() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let vm = fixtures::vm_ref();
+
+    client.validate().await.unwrap();
+    assert_eq!(
+        client.capabilities().await.unwrap(),
+        fixtures::capabilities()
+    );
+    let created = client.create(fixtures::create()).await.unwrap();
+    assert_eq!(
+        created,
+        Created {
+            id: "vm-7".into(),
+            task: task()
+        }
+    );
+    assert_eq!(
+        client.reconfigure(&vm, fixtures::create()).await.unwrap(),
+        task()
+    );
+    assert_eq!(client.hardware_upgrade(&vm, 21).await.unwrap(), task());
+    assert_eq!(client.delete(&vm).await.unwrap(), None);
+    assert_eq!(
+        recorder.seen(),
+        [
+            Seen::Create(fixtures::create()),
+            Seen::Reconfigure(vm.clone(), fixtures::create()),
+            Seen::HardwareUpgrade(vm.clone(), 21),
+            Seen::Delete(vm),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn power_with_and_without_a_request_of_a_user() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let vm = fixtures::vm_ref();
+    let timeout = Duration::from_secs(90);
+    for request in [
+        PowerRequest::from(PowerOp::On),
+        PowerRequest::from(PowerOp::Off),
+        PowerRequest {
+            op: PowerOp::Reboot,
+            request: Some("restart/3 ü".into()),
+        },
+        PowerRequest::from(PowerOp::ShutdownGraceful { timeout }),
+    ] {
+        assert_eq!(client.power(&vm, request.clone()).await.unwrap(), task());
+        assert_eq!(recorder.seen(), [Seen::Power(vm.clone(), request)]);
+    }
+}
+
+#[tokio::test]
+async fn without_an_owner_none_arrives() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let vm = VmRef {
+        id: "vm-7".into(),
+        owner: None,
+    };
+    let create = CreateVm {
+        owner: None,
+        ..fixtures::create()
+    };
+    client.create(create.clone()).await.unwrap();
+    client.delete(&vm).await.unwrap();
+    assert_eq!(recorder.seen(), [Seen::Create(create), Seen::Delete(vm)]);
+}
+
+#[tokio::test]
+async fn typed_states_with_owner_and_revision() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let state = fixtures::vm_state();
+    assert_eq!(
+        client.describe(&state.id).await.unwrap(),
+        Some(state.clone())
+    );
+    assert_eq!(client.describe(&"vm-0".into()).await.unwrap(), None);
+    let identity = fixtures::owner().identity;
+    assert_eq!(client.find(&identity).await.unwrap(), Some(state.clone()));
+    assert_eq!(client.find(&"nobody".into()).await.unwrap(), None);
+    assert_eq!(client.list_vms().await.unwrap(), [state.clone()]);
+    assert_eq!(
+        recorder.seen(),
+        [
+            Seen::Describe(state.id),
+            Seen::Describe("vm-0".into()),
+            Seen::Find(identity),
+            Seen::Find("nobody".into()),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn tasks_in_every_state() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let failed = ProviderError::new(ErrorKind::Exhausted, "No space left").at("spec.disks[0]");
+    for state in [
+        TaskState::Running { percent: None },
+        TaskState::Running { percent: Some(0) },
+        TaskState::Running { percent: Some(99) },
+        TaskState::Succeeded,
+        TaskState::Failed(failed),
+    ] {
+        *recorder.task.lock().unwrap() = Some(state.clone());
+        assert_eq!(client.task_status(&"task-9".into()).await.unwrap(), state);
+    }
+    *recorder.task.lock().unwrap() = None;
+    let error = client.task_status(&"task-9".into()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn snapshots_clones_images() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let vm = fixtures::vm_ref();
+    let request = SnapshotRequest {
+        name_hint: "before".into(),
+        description: "Before the upgrade".into(),
+        contents: SnapshotContents::DisksAndMemory,
+    };
+    let created = client.snapshot_create(&vm, request.clone()).await.unwrap();
+    assert_eq!(
+        created,
+        SnapshotCreated {
+            id: "snap-1".into(),
+            task: task()
+        }
+    );
+    assert_eq!(
+        client.snapshot_delete(&vm, &"snap-1".into()).await.unwrap(),
+        task()
+    );
+    assert_eq!(
+        client.snapshot_revert(&vm, &"snap-1".into()).await.unwrap(),
+        task()
+    );
+    let cloned = client.clone_vm(fixtures::clone_vm()).await.unwrap();
+    assert_eq!(
+        cloned,
+        Cloned {
+            id: "vm-8".into(),
+            task: task()
+        }
+    );
+    let prepared = client.image_prepare(fixtures::prepare()).await.unwrap();
+    assert_eq!((prepared.id.as_str(), prepared.task), ("9000", task()));
+    assert_eq!(
+        recorder.seen(),
+        [
+            Seen::SnapshotCreate(vm.clone(), request),
+            Seen::SnapshotDelete(vm.clone(), "snap-1".into()),
+            Seen::SnapshotRevert(vm, "snap-1".into()),
+            Seen::Clone(fixtures::clone_vm()),
+            Seen::ImagePrepare(fixtures::prepare()),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn disks() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let exported = client.export_disk(fixtures::export()).await.unwrap();
+    assert_eq!(
+        (exported.id.as_str(), exported.estimated_size_bytes),
+        ("exp-1", 5)
+    );
+    let imported = client.import_disk(fixtures::import()).await.unwrap();
+    assert_eq!(
+        (imported.path.as_str(), imported.task),
+        ("/pool/web.qcow2", task())
+    );
+    let unchecked = ImportDisk {
+        expected_checksum: None,
+        ..fixtures::import()
+    };
+    client.import_disk(unchecked.clone()).await.unwrap();
+    let snapshot = "snap-1".into();
+    let info = client
+        .disk_info(&"vm-7".into(), "disk-0", Some(&snapshot))
+        .await
+        .unwrap();
+    assert_eq!(info, fixtures::disk_info());
+    assert_eq!(
+        recorder.seen(),
+        [
+            Seen::Export(fixtures::export()),
+            Seen::Import(fixtures::import()),
+            Seen::Import(unchecked),
+            Seen::DiskInfo("vm-7".into(), "disk-0".into(), Some(snapshot)),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn features_inventory_and_commands() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    assert_eq!(client.features().await.unwrap(), fixtures::features());
+    assert_eq!(client.inventory().await.unwrap(), fixtures::inventory());
+    let vm = fixtures::vm_ref();
+    let output = client.guest_exec(&vm, fixtures::exec()).await.unwrap();
+    assert_eq!(
+        (output.exit_code, output.stdout),
+        (3, fixtures::exec().stdin)
+    );
+    assert_eq!(output.stderr, Bytes::from_static(b"\xfferr"));
+    assert_eq!(recorder.seen(), [Seen::Exec(vm, fixtures::exec())]);
+}
+
+#[tokio::test]
+async fn every_kind_of_error_arrives_as_it_was() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    for kind in ErrorKind::ALL {
+        let error = ProviderError::new(kind, "Größe: 5 > 4 %").at("spec.disks[1].sizeGiB");
+        *recorder.fail.lock().unwrap() = Some(error.clone());
+        assert_eq!(client.validate().await.unwrap_err(), error);
+        assert_eq!(client.create(fixtures::create()).await.unwrap_err(), error);
+        assert_eq!(client.delete(&fixtures::vm_ref()).await.unwrap_err(), error);
+        assert_eq!(client.list_vms().await.unwrap_err(), error);
+        assert_eq!(client.inventory().await.unwrap_err(), error);
+        assert_eq!(client.watch().await.err().unwrap(), error);
+        let console = client.console(&fixtures::vm_ref(), ConsoleKind::Vnc).await;
+        assert_eq!(console.err().unwrap(), error);
+        match client.describe(&"vm-7".into()).await {
+            Ok(state) => assert_eq!((state, kind), (None, ErrorKind::NotFound)),
+            Err(found) => assert_eq!(found, error),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_five_thousand_vms() {
+    let vms: Vec<VmState> = (0..5000).map(numbered).collect();
+    let server = Running::start(Arc::new(Recorder::with_vms(vms.clone()))).await;
+    let listed = server.client().list_vms().await.unwrap();
+    assert!(listed == vms);
+}
+
+/// Large enough that all of them exceed the usual limit of a message.
+fn numbered(number: u64) -> VmState {
+    let mut vm = fixtures::vm_state();
+    vm.id = format!("vm-{number}").into();
+    vm.revision = number;
+    vm.details.insert("notes".into(), "n".repeat(600));
+    vm
+}
+
+#[tokio::test]
+async fn a_request_without_a_vm_is_refused_before_it_reaches_the_provider() {
+    let (recorder, server) = start().await;
+    let nothing = VmRef {
+        id: "".into(),
+        owner: None,
+    };
+    let error = server.client().delete(&nothing).await.unwrap_err();
+    assert_eq!(
+        (error.kind, error.field.as_deref()),
+        (ErrorKind::Invalid, Some("id"))
+    );
+    assert_eq!(recorder.seen(), []);
+}

@@ -1,0 +1,309 @@
+//! One filled message of each kind.
+
+use bytes::Bytes;
+use polyvirt_contract::model::PowerState;
+use polyvirt_contract::watch::{TaskState, VmEvent};
+use polyvirt_contract::wire::{ext, reconfigure_request, v1};
+use polyvirt_contract::{ErrorKind, ProviderError};
+
+use crate::fixtures;
+use crate::golden::check;
+
+#[allow(clippy::unnecessary_wraps, reason = "the shape of the field")]
+fn task() -> Option<v1::TaskRef> {
+    Some(v1::TaskRef {
+        id: "task-9".into(),
+    })
+}
+
+pub fn provider_v1() {
+    lifecycle();
+    facts();
+    snapshots_and_clones();
+    disks();
+}
+
+fn lifecycle() {
+    check("provider.v1.ValidateRequest", &v1::ValidateRequest {});
+    check(
+        "provider.v1.ValidateResponse",
+        &v1::ValidateResponse {
+            ok: true,
+            message: "Fine".into(),
+            error_kind: "CredentialsRefused".into(),
+            error_field: "spec.credentialSecretRef".into(),
+        },
+    );
+    let create = v1::CreateRequest::try_from(&fixtures::create()).unwrap();
+    check("provider.v1.CreateRequest", &create);
+    check(
+        "provider.v1.CreateResponse",
+        &v1::CreateResponse {
+            id: "vm-7".into(),
+            task: task(),
+        },
+    );
+    check(
+        "provider.v1.DeleteRequest",
+        &v1::DeleteRequest { id: "vm-7".into() },
+    );
+    check(
+        "provider.v1.TaskResponse",
+        &v1::TaskResponse { task: task() },
+    );
+    check(
+        "provider.v1.PowerRequest",
+        &v1::PowerRequest {
+            id: "vm-7".into(),
+            op: v1::PowerOp::ShutdownGraceful.into(),
+            graceful_timeout_seconds: 60,
+        },
+    );
+    let mut desired = fixtures::create();
+    desired.meta_data = Bytes::from_static(b"\xff\x00");
+    let reconfigure = reconfigure_request(&"vm-7".into(), &desired).unwrap();
+    check("provider.v1.ReconfigureRequest", &reconfigure);
+    check(
+        "provider.v1.HardwareUpgradeRequest",
+        &v1::HardwareUpgradeRequest {
+            id: "vm-7".into(),
+            target_version: 21,
+        },
+    );
+}
+
+fn facts() {
+    check(
+        "provider.v1.DescribeRequest",
+        &v1::DescribeRequest { id: "vm-7".into() },
+    );
+    let describe = v1::DescribeResponse::from(Some(fixtures::vm_state()));
+    check("provider.v1.DescribeResponse", &describe);
+    check(
+        "provider.v1.TaskStatusRequest",
+        &v1::TaskStatusRequest { task: task() },
+    );
+    let failed = ProviderError::new(ErrorKind::Exhausted, "No space left").at("spec.disks[0]");
+    let status = v1::TaskStatusResponse::from(TaskState::Failed(failed));
+    check("provider.v1.TaskStatusResponse", &status);
+    check(
+        "provider.v1.GetCapabilitiesRequest",
+        &v1::GetCapabilitiesRequest {},
+    );
+    let capabilities = v1::GetCapabilitiesResponse::from(fixtures::capabilities());
+    check("provider.v1.GetCapabilitiesResponse", &capabilities);
+    check("provider.v1.ListVMsRequest", &v1::ListVMsRequest {});
+    let mut on = fixtures::vm_state();
+    on.power = PowerState::On;
+    let list = v1::ListVMsResponse {
+        vms: vec![on.into(), v1::VmInfo::default()],
+    };
+    check("provider.v1.ListVMsResponse", &list);
+}
+
+fn snapshots_and_clones() {
+    check(
+        "provider.v1.SnapshotCreateRequest",
+        &v1::SnapshotCreateRequest {
+            vm_id: "vm-7".into(),
+            name_hint: "before".into(),
+            include_memory: true,
+            description: "Before the upgrade".into(),
+        },
+    );
+    check(
+        "provider.v1.SnapshotCreateResponse",
+        &v1::SnapshotCreateResponse {
+            snapshot_id: "snap-1".into(),
+            task: task(),
+        },
+    );
+    check(
+        "provider.v1.SnapshotDeleteRequest",
+        &v1::SnapshotDeleteRequest {
+            vm_id: "vm-7".into(),
+            snapshot_id: "snap-1".into(),
+        },
+    );
+    check(
+        "provider.v1.SnapshotRevertRequest",
+        &v1::SnapshotRevertRequest {
+            vm_id: "vm-7".into(),
+            snapshot_id: "snap-1".into(),
+        },
+    );
+    let clone = v1::CloneRequest::try_from(&fixtures::clone_vm()).unwrap();
+    check("provider.v1.CloneRequest", &clone);
+    check(
+        "provider.v1.CloneResponse",
+        &v1::CloneResponse {
+            target_vm_id: "vm-8".into(),
+            task: task(),
+        },
+    );
+}
+
+fn disks() {
+    let prepare = v1::ImagePrepareRequest::try_from(&fixtures::prepare()).unwrap();
+    check("provider.v1.ImagePrepareRequest", &prepare);
+    check(
+        "provider.v1.ImagePrepareResponse",
+        &v1::ImagePrepareResponse {
+            task: task(),
+            prepared_image_id: "9000".into(),
+            prepared_image_path: "/pool/u.qcow2".into(),
+        },
+    );
+    check(
+        "provider.v1.ExportDiskRequest",
+        &v1::ExportDiskRequest::from(fixtures::export()),
+    );
+    check(
+        "provider.v1.ExportDiskResponse",
+        &v1::ExportDiskResponse {
+            export_id: "exp-1".into(),
+            task: task(),
+            estimated_size_bytes: 5 << 30,
+            checksum: "abc".into(),
+        },
+    );
+    check(
+        "provider.v1.ImportDiskRequest",
+        &v1::ImportDiskRequest::from(fixtures::import()),
+    );
+    check(
+        "provider.v1.ImportDiskResponse",
+        &v1::ImportDiskResponse {
+            disk_id: "disk-9".into(),
+            path: "/pool/web.qcow2".into(),
+            task: task(),
+            actual_size_bytes: 3 << 30,
+            checksum: "abc".into(),
+        },
+    );
+    check(
+        "provider.v1.GetDiskInfoRequest",
+        &v1::GetDiskInfoRequest {
+            vm_id: "vm-7".into(),
+            disk_id: "disk-0".into(),
+            snapshot_id: "snap-1".into(),
+        },
+    );
+    let info = v1::GetDiskInfoResponse::from(fixtures::disk_info());
+    check("provider.v1.GetDiskInfoResponse", &info);
+}
+
+pub fn extensions() {
+    check(
+        "polyvirt.provider.v1.GetFeaturesRequest",
+        &ext::GetFeaturesRequest {},
+    );
+    let features = ext::GetFeaturesResponse::from(fixtures::features());
+    check("polyvirt.provider.v1.GetFeaturesResponse", &features);
+    let by = ext::find_vm_request::By::Identity("identity-1".into());
+    check(
+        "polyvirt.provider.v1.FindVmRequest",
+        &ext::FindVmRequest { by: Some(by) },
+    );
+    let vm = ext::VmState::from(fixtures::vm_state());
+    check(
+        "polyvirt.provider.v1.FindVmResponse",
+        &ext::FindVmResponse {
+            vm: Some(vm.clone()),
+        },
+    );
+    check(
+        "polyvirt.provider.v1.ListVmsRequest",
+        &ext::ListVmsRequest {},
+    );
+    check(
+        "polyvirt.provider.v1.ListVmsResponse",
+        &ext::ListVmsResponse { vms: vec![vm] },
+    );
+    check(
+        "polyvirt.provider.v1.InventoryRequest",
+        &ext::InventoryRequest {},
+    );
+    let inventory = ext::InventoryResponse::from(fixtures::inventory());
+    check("polyvirt.provider.v1.InventoryResponse", &inventory);
+    events();
+    guest();
+}
+
+fn events() {
+    check("polyvirt.provider.v1.WatchRequest", &ext::WatchRequest {});
+    let failed = ProviderError::invalid("spec.disks[1].sizeGiB", "A disk only grows");
+    let task = |state| VmEvent::Task {
+        id: "task-9".into(),
+        state,
+    };
+    for (name, event) in [
+        ("", VmEvent::State(fixtures::vm_state())),
+        (
+            ".gone",
+            VmEvent::Gone {
+                id: "vm-7".into(),
+                identity: Some("i-1".into()),
+                revision: 13,
+            },
+        ),
+        (".synced", VmEvent::Synced),
+        (".running", task(TaskState::Running { percent: Some(0) })),
+        (".succeeded", task(TaskState::Succeeded)),
+        (".failed", task(TaskState::Failed(failed))),
+        (".heartbeat", VmEvent::Heartbeat),
+    ] {
+        let message = ext::VmEvent::from(event.clone());
+        check(&format!("polyvirt.provider.v1.VmEvent{name}"), &message);
+        assert_eq!(Option::<VmEvent>::from(message), Some(event));
+    }
+}
+
+fn guest() {
+    check(
+        "polyvirt.provider.v1.GuestExecRequest",
+        &ext::GuestExecRequest {
+            vm_id: "vm-7".into(),
+            command: vec!["id".into(), "-u".into()],
+            stdin: Bytes::from_static(b"\x00"),
+            timeout_ms: 1500,
+        },
+    );
+    check(
+        "polyvirt.provider.v1.GuestExecResponse",
+        &ext::GuestExecResponse {
+            exit_code: -1,
+            stdout: Bytes::from_static(b"out"),
+            stderr: Bytes::from_static(b"err"),
+        },
+    );
+    let open = ext::ConsoleOpen {
+        vm_id: "vm-7".into(),
+        kind: ext::ConsoleKind::Vnc.into(),
+    };
+    let open = ext::console_request::Message::Open(open);
+    check(
+        "polyvirt.provider.v1.ConsoleRequest",
+        &ext::ConsoleRequest {
+            message: Some(open),
+        },
+    );
+    let data = ext::console_request::Message::Data(Bytes::from_static(b"ls\n"));
+    check(
+        "polyvirt.provider.v1.ConsoleRequest.data",
+        &ext::ConsoleRequest {
+            message: Some(data),
+        },
+    );
+    let output = ext::ConsoleResponse {
+        data: Bytes::from_static(b"login: "),
+    };
+    check("polyvirt.provider.v1.ConsoleResponse", &output);
+    check(
+        "polyvirt.provider.v1.ErrorDetail",
+        &ext::ErrorDetail {
+            kind: ext::ErrorKind::IdentityConflict.into(),
+            field: Some("metadata.name".into()),
+        },
+    );
+}
