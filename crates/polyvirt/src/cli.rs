@@ -1,0 +1,155 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Every virtual machine, one Kubernetes API.
+#[derive(Debug, Parser)]
+#[command(name = "polyvirt", version, about, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// For every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// What to log: a level (error, warn, info, debug, trace) or a filter such as `polyvirt_engine=debug`
+    #[arg(long, global = true, env = "LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    pub log_level: String,
+    /// How to log
+    #[arg(long, global = true, env = "LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines, one object a line.
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the controllers against a cluster
+    Manager(Manager),
+    /// Serve a hypervisor to managers over gRPC
+    Provider(ProviderCommand),
+    /// Print the CustomResourceDefinitions
+    Crds(Crds),
+}
+
+/// Options of `polyvirt manager`.
+#[derive(Clone, Debug, Args)]
+pub struct Manager {
+    /// Kubeconfig file; without it the usual places, then the pod's own account
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Work in these namespaces only (comma separated)
+    #[arg(long, env = "WATCH_NAMESPACES", value_delimiter = ',', value_name = "NAMES")]
+    pub namespaces: Vec<String>,
+    /// Passes in flight for one provider
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    pub concurrency: usize,
+    /// Serve /metrics here; 0 to switch it off
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    pub metrics_bind_address: Bind,
+    /// Serve /healthz and /readyz here; 0 to switch it off
+    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
+    pub health_probe_bind_address: Bind,
+}
+
+/// An address to listen on: `host:port`, `:port` for all interfaces, or `0` for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bind(pub Option<SocketAddr>);
+
+impl std::str::FromStr for Bind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "0" {
+            return Ok(Self(None));
+        }
+        let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+        let address = full.parse().map_err(|_| format!("{text:?} is no address: write host:port, :port, or 0 for none"))?;
+        Ok(Self(Some(address)))
+    }
+}
+
+/// Options of `polyvirt provider`.
+#[derive(Clone, Debug, Args)]
+pub struct ProviderCommand {
+    /// The kind of hypervisor
+    #[arg(value_enum)]
+    pub kind: ProviderKind,
+    /// The hypervisor, as in Provider.spec.endpoint
+    #[arg(long, env = "PROVIDER_ENDPOINT", value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// Serve gRPC on this port
+    #[arg(long, default_value_t = 9443)]
+    pub port: u16,
+    /// Serve /healthz and /readyz on this port; 0 to switch it off
+    #[arg(long, default_value_t = 8080)]
+    pub health_port: u16,
+    /// Listen on this address
+    #[arg(long, default_value = "0.0.0.0", value_name = "IP")]
+    pub bind: std::net::IpAddr,
+    /// Folder with tls.crt, tls.key and ca.crt
+    #[arg(long, default_value = "/etc/virtrigaud/tls", value_name = "DIR")]
+    pub tls_dir: PathBuf,
+    /// Serve without TLS if the folder holds no certificates. For tests only
+    #[arg(long, env = "VIRTRIGAUD_PROVIDER_INSECURE")]
+    pub insecure: bool,
+}
+
+/// Hypervisors that this program can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProviderKind {
+    /// None: VMs in memory or in a folder, with every lie that a real one tells
+    Mock,
+}
+
+/// Options of `polyvirt crds`.
+#[derive(Clone, Debug, Args)]
+pub struct Crds {
+    /// The format
+    #[arg(long, short, value_enum, default_value_t = Format::Yaml)]
+    pub output: Format,
+}
+
+/// Formats of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Documents, one a definition
+    Yaml,
+    /// One List
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn addresses() {
+        assert_eq!("0".parse(), Ok(Bind(None)));
+        assert_eq!(":8080".parse::<Bind>().ok().and_then(|b| b.0).map(|a| a.to_string()), Some("0.0.0.0:8080".into()));
+        assert!("eighty".parse::<Bind>().is_err_and(|e| e.contains("host:port")));
+    }
+}

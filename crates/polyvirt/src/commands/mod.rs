@@ -1,0 +1,40 @@
+//! One file a command.
+
+mod crds;
+mod manager;
+mod probes;
+mod provider;
+
+use anyhow::Context;
+
+use crate::cli::{Cli, Command};
+
+/// Runs what was asked for.
+pub fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Crds(options) => crds::run(&options),
+        Command::Manager(options) => block_on(manager::run(options)),
+        Command::Provider(options) => block_on(provider::run(options)),
+    }
+}
+
+fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("Cannot start the runtime")?.block_on(work)
+}
+
+/// Ends when the user or the system asks the program to stop.
+async fn stop_signal() {
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = terminate => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

@@ -1,0 +1,55 @@
+//! `polyvirt provider`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use polyvirt_contract::Provider;
+use polyvirt_contract::grpc::{self, Listen, ServeOptions, ServerTls};
+use polyvirt_provider_mock::{Mock, MockConfig};
+use tokio::sync::watch;
+
+use super::{probes, stop_signal};
+use crate::cli::{ProviderCommand, ProviderKind};
+
+/// Serves a hypervisor until the program is asked to stop.
+pub async fn run(options: ProviderCommand) -> anyhow::Result<()> {
+    let provider = provider(&options)?;
+    let mut serve = ServeOptions::new(Listen::Address(SocketAddr::new(options.bind, options.port)));
+    serve.tls = tls(&options)?;
+    if options.health_port != 0 {
+        let (_, ready) = watch::channel(true);
+        let address = SocketAddr::new(options.bind, options.health_port);
+        probes::serve("health", address, probes::health(ready)).await?;
+    }
+    tracing::info!(kind = ?options.kind, port = options.port, tls = serve.tls.is_some(), "provider serves");
+    grpc::serve(provider, serve, stop_signal()).await.context("The provider cannot be served")
+}
+
+fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>> {
+    match options.kind {
+        ProviderKind::Mock => {
+            let config = match &options.endpoint {
+                Some(url) => MockConfig::from_url(url)?,
+                None => MockConfig::from_env(|name| std::env::var(name).ok())?,
+            };
+            Ok(Mock::new(config))
+        }
+    }
+}
+
+/// All three files: mTLS. None: plain text, if that was allowed. Some: a mistake.
+fn tls(options: &ProviderCommand) -> anyhow::Result<Option<ServerTls>> {
+    let dir = &options.tls_dir;
+    let files = ["tls.crt", "tls.key", "ca.crt"].map(|name| dir.join(name));
+    let missing: Vec<_> = files.iter().filter(|f| !f.exists()).map(|f| f.display().to_string()).collect();
+    match (missing.len(), options.insecure) {
+        (0, _) => Ok(Some(ServerTls::in_directory(dir))),
+        (3, true) => {
+            tracing::warn!("serving without TLS, as VIRTRIGAUD_PROVIDER_INSECURE allows: anybody who reaches the port controls the VMs");
+            Ok(None)
+        }
+        (3, false) => bail!("No certificates in {}: put tls.crt, tls.key and ca.crt there, or set VIRTRIGAUD_PROVIDER_INSECURE=true for a test", dir.display()),
+        _ => bail!("Certificates are incomplete, missing: {}", missing.join(", ")),
+    }
+}
