@@ -1,5 +1,7 @@
 //! Log lines, on stderr.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -15,7 +17,7 @@ pub fn start(options: &Global) {
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},info")));
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_span_events(FmtSpan::NONE);
     match options.log_format {
-        LogFormat::Text => base.with_target(false).init(),
+        LogFormat::Text => base.with_target(false).with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => base.json().flatten_event(true).init(),
     }
     if bad {

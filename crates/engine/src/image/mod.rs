@@ -44,7 +44,9 @@ impl ImagePass<'_> {
         if deleting && usage.count == 0 {
             return self.remove_copies().await;
         }
-        let protection = protect(self.ctx, &self.key, &*self.image, &usage).await?;
+        let mut current = (*self.image).clone();
+        let protection = protect(self.ctx, &self.key, &mut current, &usage).await?;
+        self.image = Arc::new(current);
         let old = self.image.status.clone().unwrap_or_default();
         let mut new = old.clone();
         let mut next = Next::Idle;

@@ -38,7 +38,9 @@ pub async fn reconcile(ctx: &Context, sessions: &Sessions, key: &ObjectKey) -> N
 async fn pass(ctx: &Context, sessions: &Sessions, object: &ObjectKey, provider: &Arc<Provider>) -> Result<Next, ClusterError> {
     let key = Key::new(Kind::Provider, object.clone());
     let usage = Usage::of(ctx, &Target::Provider(object.clone()));
-    let protection = protect(ctx, &key, &**provider, &usage).await?;
+    let mut current = (**provider).clone();
+    let protection = protect(ctx, &key, &mut current, &usage).await?;
+    let provider = &current;
     if protection == Protection::Released {
         return Ok(Next::Idle);
     }
@@ -50,7 +52,7 @@ async fn pass(ctx: &Context, sessions: &Sessions, object: &ObjectKey, provider: 
         let body = Patch::Status(status_body(&key, &new));
         let written: Provider = cluster::patch(&*ctx.cluster, &key, body).await?;
         ctx.stores.providers.written(crate::runtime::trim::metadata(written));
-        let about = About::of(Kind::Provider, &**provider);
+        let about = About::of(Kind::Provider, provider);
         report::transitions(&old, &new).into_iter().for_each(|note| ctx.cluster.event(&about, note));
     }
     // A Secret that is missing may appear without a word to us if it is not watched.

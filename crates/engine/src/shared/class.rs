@@ -29,12 +29,13 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
 async fn pass(ctx: &Context, object: &ObjectKey, class: &VMClass) -> Result<(), ClusterError> {
     let key = Key::new(Kind::VMClass, object.clone());
     let usage = Usage::of(ctx, &Target::Class(object.clone()));
-    let protection = protect(ctx, &key, class, &usage).await?;
+    let mut class = class.clone();
+    let protection = protect(ctx, &key, &mut class, &usage).await?;
     if protection == Protection::Released {
         return Ok(());
     }
     let old = class.status.clone().unwrap_or_default();
-    let new = status(ctx, class, &usage, protection, &old);
+    let new = status(ctx, &class, &usage, protection, &old);
     if new == old {
         return Ok(());
     }

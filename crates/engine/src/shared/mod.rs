@@ -66,18 +66,23 @@ pub enum Protection {
     Released,
 }
 
-/// Puts our mark on what is in use, and takes it off what is to go and is not.
-pub async fn protect<K: Resource + DeserializeOwned>(ctx: &Context, key: &Key, object: &K, usage: &Usage) -> Result<Protection, ClusterError> {
+/// Puts our mark on what is in use, and takes it off what is to go and is not. The object is replaced by what was written.
+pub async fn protect<K>(ctx: &Context, key: &Key, object: &mut K, usage: &Usage) -> Result<Protection, ClusterError>
+where
+    K: Resource + DeserializeOwned,
+{
     let meta = object.meta();
     let marked = meta.finalizers.iter().flatten().any(|f| f == names::IN_USE_FINALIZER);
     match (meta.deletion_timestamp.is_some(), usage.count, marked) {
         (false, 0, _) | (false, _, true) => Ok(Protection::Kept),
         (false, _, false) => {
-            mark(ctx, key, object, with_mark(object)).await?;
+            let finalizers = with_mark(object);
+            mark(ctx, key, object, finalizers).await?;
             Ok(Protection::Kept)
         }
         (true, 0, true) => {
-            mark(ctx, key, object, without_mark(object)).await?;
+            let finalizers = without_mark(object);
+            mark(ctx, key, object, finalizers).await?;
             Ok(Protection::Released)
         }
         (true, 0, false) => Ok(Protection::Released),
@@ -96,13 +101,20 @@ fn without_mark<K: Resource>(object: &K) -> Vec<String> {
     list.filter(|f| *f != names::IN_USE_FINALIZER).cloned().collect()
 }
 
-async fn mark<K: Resource + DeserializeOwned>(ctx: &Context, key: &Key, object: &K, finalizers: Vec<String>) -> Result<(), ClusterError> {
+async fn mark<K>(ctx: &Context, key: &Key, object: &mut K, finalizers: Vec<String>) -> Result<(), ClusterError>
+where
+    K: Resource + DeserializeOwned,
+{
     let body = json!({"metadata": {
         "resourceVersion": object.meta().resource_version,
         "finalizers": finalizers,
     }});
     match cluster::patch::<K>(&*ctx.cluster, key, Patch::Metadata(body)).await {
-        Ok(_) | Err(ClusterError::NotFound) => Ok(()),
+        Ok(written) => {
+            *object = crate::runtime::trim::metadata(written);
+            Ok(())
+        }
+        Err(ClusterError::NotFound) => Ok(()),
         Err(error) => Err(error),
     }
 }

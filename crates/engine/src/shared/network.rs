@@ -32,12 +32,13 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
 async fn pass(ctx: &Context, object: &ObjectKey, network: &VMNetworkAttachment) -> Result<(), ClusterError> {
     let key = Key::new(Kind::VMNetworkAttachment, object.clone());
     let usage = Usage::of(ctx, &Target::Network(object.clone()));
-    let protection = protect(ctx, &key, network, &usage).await?;
+    let mut network = network.clone();
+    let protection = protect(ctx, &key, &mut network, &usage).await?;
     if protection == Protection::Released {
         return Ok(());
     }
     let old = network.status.clone().unwrap_or_default();
-    let new = status(ctx, network, &usage, protection, &old);
+    let new = status(ctx, &network, &usage, protection, &old);
     if new == old {
         return Ok(());
     }

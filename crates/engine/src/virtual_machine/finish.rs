@@ -102,7 +102,10 @@ impl Pass<'_> {
         }
         notes.splice(0..0, std::mem::take(&mut self.notes));
         let about = About::of(Kind::VirtualMachine, &*self.vm);
-        notes.into_iter().for_each(|note| self.ctx.cluster.event(&about, note));
+        for note in notes {
+            tracing::info!(vm = %self.key, reason = %note.reason, "{}", note.message);
+            self.ctx.cluster.event(&about, note);
+        }
         Ok(())
     }
 
