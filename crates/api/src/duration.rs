@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 
 const RULE: &str = "duration(self) >= duration('0s')";
 
@@ -71,7 +71,7 @@ impl JsonSchema for GoDuration {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "x-kubernetes-validations": rules(&[(RULE, "Write a duration like 90s or 1h30m")]),
+            "x-kubernetes-validations": [rule(RULE, "Write a duration like 90s or 1h30m")],
         })
     }
 }

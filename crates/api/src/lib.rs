@@ -7,6 +7,10 @@
     clippy::struct_excessive_bools,
     reason = "the API is defined as independent switches"
 )]
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "printer columns of one type look like duplicates to the lint"
+)]
 
 mod cel;
 mod crds;

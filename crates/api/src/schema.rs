@@ -4,7 +4,7 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use crate::cel::rules;
+use crate::cel::rule;
 
 /// Names of objects: DNS subdomains, so dots are fine.
 pub(crate) const NAME: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
@@ -23,7 +23,10 @@ pub(crate) const ENDPOINT: &str =
 pub(crate) const IPV4: &str =
     r"^((25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)\.){3}(25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)$";
 
-const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
+const QUANTITY: &str = concat!(
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))",
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+);
 
 const CRON_WORDS: &str = "self in ['@annually', '@yearly', '@monthly', '@weekly', '@daily', \
     '@midnight', '@hourly', '@reboot']";
@@ -31,6 +34,7 @@ const CRON_EVERY: &str =
     "self.startsWith('@every ') && duration(self.substring(7)) > duration('0s')";
 const CRON_FIELDS: &str = "self.matches('^[-0-9A-Za-z*/,?#]+( +[-0-9A-Za-z*/,?#]+){4,6}$')";
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 pub(crate) fn is_false(value: &bool) -> bool {
     !value
 }
@@ -55,10 +59,10 @@ pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn ip(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
-        "x-kubernetes-validations": rules(&[(
+        "x-kubernetes-validations": [rule(
             "isIP(self)",
             "Write an IPv4 or IPv6 address, such as 192.0.2.10",
-        )]),
+        )],
     })
 }
 
@@ -66,10 +70,10 @@ pub(crate) fn ip(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn cidr(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
-        "x-kubernetes-validations": rules(&[(
+        "x-kubernetes-validations": [rule(
             "isCIDR(self)",
             "Write an address with its prefix, such as 192.0.2.10/24",
-        )]),
+        )],
     })
 }
 
@@ -86,10 +90,10 @@ pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn cron(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
-        "x-kubernetes-validations": rules(&[(
+        "x-kubernetes-validations": [rule(
             &format!("{CRON_WORDS} || {CRON_EVERY} || {CRON_FIELDS}"),
             "Write five fields such as 0 3 * * *, a word such as @daily, or @every 6h",
-        )]),
+        )],
     })
 }
 
@@ -154,6 +158,21 @@ fn take_optional(object: &mut Map<String, Value>) -> Option<Map<String, Value>> 
 fn unwrap_lines(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|lines| lines.replace('\n', " "));
     paragraphs.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Makes the items of a list merge by their name, which must be unique then.
+pub(crate) fn keyed_by_name(schema: &mut Schema) {
+    key_list(schema, "name");
+}
+
+/// Makes the items of a list merge by their type, which must be unique then.
+pub(crate) fn keyed_by_type(schema: &mut Schema) {
+    key_list(schema, "type");
+}
+
+fn key_list(schema: &mut Schema, key: &str) {
+    schema.insert("x-kubernetes-list-type".into(), "map".into());
+    schema.insert("x-kubernetes-list-map-keys".into(), json!([key]));
 }
 
 /// Drops the demand for `name` where a core type points at a key of an object.

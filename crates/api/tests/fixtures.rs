@@ -181,7 +181,7 @@ fn schema_paths(schema: &Value, path: &str, paths: &mut BTreeSet<String>) {
                 .any(|(at, _)| path[at + prefix.len()..].starts_with(['.', '[', '{']))
         };
         let field = !path.is_empty() && !path.ends_with([']', '}']);
-        if field && !NOT_OURS.iter().any(|prefix| inside(prefix)) {
+        if field && !NOT_OURS.iter().any(inside) {
             paths.insert(path.to_owned());
         }
     });

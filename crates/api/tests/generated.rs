@@ -1,4 +1,5 @@
 //! The committed CustomResourceDefinitions are those of the types.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::PathBuf;
 

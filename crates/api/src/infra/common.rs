@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::rules;
+use crate::cel::rule;
 
 /// What an object is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,12 +90,12 @@ pub enum ChecksumType {
 /// What happens after a failure that may pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "self.backoffMultiplier >= 1",
         "backoffMultiplier must be at least 1",
     ),
-])))]
+]))]
 pub struct RetryPolicy {
     /// How often to try again. Defaults to 3.
     #[schemars(range(min = 0, max = 10))]

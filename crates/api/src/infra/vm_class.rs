@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::{DiskType, KeyProvider};
 
 /// The shape that virtual machines of this class share.
@@ -43,12 +43,13 @@ use crate::infra::{DiskType, KeyProvider};
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::kubernetes_style)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "(type(self.memory) == int ? quantity(string(self.memory)) : quantity(self.memory)).compareTo(quantity('1Mi')) >= 0",
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
+        "(type(self.memory) == int ? quantity(string(self.memory)) \
+         : quantity(self.memory)).compareTo(quantity('1Mi')) >= 0",
         "Memory must be at least 1Mi: write it with its unit, such as 4Gi",
     ),
-])))]
+]))]
 pub struct VMClassSpec {
     /// Number of virtual CPUs.
     #[schemars(range(min = 1, max = 128))]
@@ -98,7 +99,7 @@ pub struct DiskDefaults {
     pub storage_class: Option<String>,
     /// Limit of I/O operations a second. Absent means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 100, max = 100000))]
+    #[schemars(range(min = 100, max = 100_000))]
     pub iops: Option<i32>,
 }
 
@@ -116,24 +117,24 @@ impl Default for DiskDefaults {
 /// Share of the host that a VM gets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "!has(self.cpuLimit) || !has(self.cpuReservation) || self.cpuReservation <= self.cpuLimit",
         "cpuReservation must not be above cpuLimit",
     ),
-])))]
+]))]
 pub struct ResourceLimits {
     /// The most CPU in MHz. Absent means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 100, max = 100000))]
+    #[schemars(range(min = 100, max = 100_000))]
     pub cpu_limit: Option<i32>,
     /// CPU in MHz that is kept free for the VM. Absent means none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 100000))]
+    #[schemars(range(min = 0, max = 100_000))]
     pub cpu_reservation: Option<i32>,
     /// Weight against other VMs when CPU is short.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1000000))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub cpu_shares: Option<i32>,
     /// The most host memory, such as 8Gi. Absent means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -283,7 +284,7 @@ pub struct VMClassStatus {
     pub validation_results: BTreeMap<String, ClassValidation>,
     /// What is true of the class, such as Ready, one entry a type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[schemars(transform = crate::schema::keyed_by_type)]
     pub conditions: Vec<Condition>,
     /// The generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::ObjectRef;
 use crate::schema::ENDPOINT;
 
@@ -62,16 +62,16 @@ pub use status::*;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::kubernetes_style)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "!has(self.runtime) || self.runtime.mode != 'External' || has(self.endpoint)",
         "Mode External needs endpoint, the address of the provider, such as grpc://host:9443",
     ),
-    (
+    rule(
         "!(self.type in ['vsphere', 'proxmox']) || has(self.endpoint)",
-        "This type needs endpoint, the address of the hypervisor, such as https://vcenter.example.com",
+        "This type needs endpoint, such as https://vcenter.example.com",
     ),
-])))]
+]))]
 pub struct ProviderSpec {
     /// Kind of hypervisor: vsphere, libvirt, firecracker, qemu, proxmox, mock, kubevirt, aws or
     /// azure.
@@ -104,6 +104,23 @@ pub struct ProviderSpec {
     /// Where the provider's code runs. Absent means mode Remote with all defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Box<ProviderRuntime>>,
+}
+
+impl ProviderSpec {
+    /// A provider of this kind with nothing else said.
+    pub fn new(type_: ProviderType) -> Self {
+        Self {
+            type_,
+            endpoint: None,
+            credential_secret_ref: None,
+            insecure_skip_verify: false,
+            defaults: None,
+            rate_limit: None,
+            health_check: None,
+            connection_pooling: None,
+            runtime: None,
+        }
+    }
 }
 
 /// Where VMs go that do not say so themselves.

@@ -95,7 +95,7 @@ impl Default for ProviderRuntime {
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderService {
     /// Port on which the provider serves. Defaults to 9443.
-    #[schemars(range(min = 1024, max = 65535))]
+    #[schemars(range(min = 1024, max = 65_535))]
     pub port: i32,
     /// Encryption of the connection. Absent means on, with certificates that the manager makes.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ pub struct DiskSpec {
     pub name: String,
     /// Size in GiB. It can grow, never shrink.
     #[serde(rename = "sizeGiB")]
-    #[schemars(range(min = 1, max = 65536))]
+    #[schemars(range(min = 1, max = 65_536))]
     pub size_gib: i32,
     /// How the space is provided: thin, thick, eagerzeroedthick, ssd, hdd or nvme. Defaults to
     /// thin.

@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::{exactly_one, rule};
 use crate::infra::LocalRef;
 
 /// What the guest reads at its first boot. Give cloudInit or ignition, not both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "!has(self.cloudInit) || !has(self.ignition)",
         "Give cloudInit or ignition, not both",
     ),
-])))]
+]))]
 pub struct UserData {
     /// User data for cloud-init.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,12 +28,12 @@ pub struct UserData {
 /// both are joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "has(self.inline) || has(self.secretRef)",
         "Give inline, secretRef or both",
     ),
-])))]
+]))]
 pub struct CloudInit {
     /// The document itself. Do not put passwords here: whoever may read this object reads them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,12 +47,9 @@ pub struct CloudInit {
 /// An Ignition configuration, in place or in a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "has(self.inline) != has(self.secretRef)",
-        "Give exactly one of inline and secretRef",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["inline", "secretRef"]),
+]))]
 pub struct Ignition {
     /// The configuration itself, as JSON. Do not put passwords here: whoever may read this
     /// object reads them.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::rules;
+use crate::cel::exactly_one;
 
 /// Actions around start and stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,12 +33,9 @@ impl Default for VMLifecycle {
 /// One action; give exactly one of its members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "[has(self.exec), has(self.httpGet), has(self.snapshot)].filter(x, x).size() == 1",
-        "Give exactly one of exec, httpGet and snapshot",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["exec", "httpGet", "snapshot"]),
+]))]
 pub struct LifecycleHandler {
     /// Runs a command in the guest, through its agent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +65,7 @@ pub struct HttpGetAction {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Port of the server.
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = 1, max = 65_535))]
     pub port: i32,
     /// Name or address to call. Absent means the first address of the VM.
     #[serde(skip_serializing_if = "Option::is_none")]

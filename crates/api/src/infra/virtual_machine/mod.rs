@@ -11,7 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::exactly_one;
 use crate::infra::{LocalRef, ObjectRef, VMClassSpec, VMImageSource};
 
 pub use disk::*;
@@ -20,6 +20,14 @@ pub use lifecycle::*;
 pub use network::*;
 pub use policy::*;
 pub use status::*;
+
+/// Until the VM exists, all may change.
+const PROVIDER_IS_FIXED: &str = "!has(oldSelf.status) || !has(oldSelf.status.id) \
+    || oldSelf.status.id == '' || self.spec.providerRef == oldSelf.spec.providerRef";
+const DISKS_ONLY_GROW: &str = "!has(oldSelf.status) || !has(oldSelf.status.id) \
+    || oldSelf.status.id == '' || !has(oldSelf.spec.disks) || !has(self.spec.disks) \
+    || self.spec.disks.all(new, !oldSelf.spec.disks.exists(old, \
+        old.name == new.name && old.sizeGiB > new.sizeGiB))";
 
 /// What the virtual machine is made of and how it is to be run.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,9 +48,9 @@ pub use status::*;
         status_replicas_path = ".status.replicas"
     ),
     selectable = ".spec.providerRef.name",
-    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.id) || oldSelf.status.id == '' || self.spec.providerRef == oldSelf.spec.providerRef")
+    validation = Rule::new(PROVIDER_IS_FIXED)
         .message("The VM exists on its provider: use a VMMigration to move it"),
-    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.id) || oldSelf.status.id == '' || !has(oldSelf.spec.disks) || !has(self.spec.disks) || self.spec.disks.all(new, !oldSelf.spec.disks.exists(old, old.name == new.name && old.sizeGiB > new.sizeGiB))")
+    validation = Rule::new(DISKS_ONLY_GROW)
         .message("A disk can grow, never shrink: make another one and copy the data"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Power", type_ = "string", json_path = ".status.powerState"),
@@ -79,16 +87,10 @@ pub use status::*;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::kubernetes_style)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "has(self.classRef) != has(self.class)",
-        "Give exactly one of classRef and class",
-    ),
-    (
-        "[has(self.imageRef), has(self.image), has(self.importedDisk)].filter(x, x).size() == 1",
-        "Give exactly one of imageRef, image and importedDisk",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["classRef", "class"]),
+    exactly_one(&["imageRef", "image", "importedDisk"]),
+]))]
 pub struct VirtualMachineSpec {
     /// The Provider on which the VM runs. Fixed once the VM exists; use a VMMigration to move
     /// it.
@@ -122,11 +124,11 @@ pub struct VirtualMachineSpec {
     pub resources: Option<VMResources>,
     /// Disks beside the system disk. A disk can grow, never shrink.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 20), transform = crate::schema::keyed_by_name)]
     pub disks: Vec<DiskSpec>,
     /// Network interfaces, in the order in which the guest sees them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 10), transform = crate::schema::keyed_by_name)]
     pub networks: Vec<VMNetwork>,
     /// What the guest reads at its first boot to configure itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,7 +180,7 @@ pub struct VMResources {
     pub cpu: Option<i32>,
     /// Memory in MiB. Absent means that of the class.
     #[serde(rename = "memoryMiB", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 128, max = 1048576))]
+    #[schemars(range(min = 128, max = 1_048_576))]
     pub memory_mib: Option<i64>,
     /// GPUs to pass to the VM. Absent means none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,23 +3,24 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::ObjectRef;
 use crate::schema::{LABEL, MAC};
 
 /// One network interface of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "!has(self.ipAddress) || has(self.prefix)",
         "A fixed ipAddress needs prefix, such as 24",
     ),
-    (
-        "!has(self.ipAddress) || !has(self.prefix) || self.ipAddress.contains(':') || self.prefix <= 32",
+    rule(
+        "!has(self.ipAddress) || !has(self.prefix) || self.ipAddress.contains(':') \
+         || self.prefix <= 32",
         "The prefix of an IPv4 address is at most 32",
     ),
-])))]
+]))]
 pub struct VMNetwork {
     /// Name of the interface, unique in the VM.
     #[schemars(length(max = 63), regex(pattern = LABEL))]

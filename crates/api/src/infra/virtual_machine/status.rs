@@ -41,7 +41,7 @@ pub struct VirtualMachineStatus {
     pub provider: BTreeMap<String, String>,
     /// What is true of the VM, such as Ready, one entry a type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[schemars(transform = crate::schema::keyed_by_type)]
     pub conditions: Vec<Condition>,
     /// The generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ pub struct AppliedState {
     pub memory_mib: Option<i64>,
     /// The disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(transform = crate::schema::keyed_by_name)]
     pub disks: Vec<AppliedDisk>,
     /// Names of the network interfaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]

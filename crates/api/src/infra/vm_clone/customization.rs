@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::rules;
+use crate::cel::{exactly_one, rule};
 use crate::infra::{LocalRef, UserData};
 use crate::schema::{IPV4, MAC};
 
@@ -29,7 +29,7 @@ pub struct GuestCustomization {
     pub time_zone: Option<String>,
     /// Addresses of the interfaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 10), transform = crate::schema::keyed_by_name)]
     pub networks: Vec<NetworkCustomization>,
     /// What the guest reads at its first boot.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct GuestCustomization {
     pub guest_commands: Vec<GuestCommand>,
     /// Certificates to install in the guest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 10), transform = crate::schema::keyed_by_name)]
     pub certificates: Vec<GuestCertificate>,
     /// Tags to put on the VM at the hypervisor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -54,16 +54,16 @@ pub struct GuestCustomization {
 /// Addresses of one interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "!has(self.dhcp) || !self.dhcp || !has(self.ipAddress)",
         "Give dhcp or ipAddress, not both",
     ),
-    (
+    rule(
         "!has(self.ipAddress) || self.ipAddress.contains(':') || has(self.subnetMask)",
         "A fixed ipAddress needs subnetMask, such as 255.255.255.0",
     ),
-])))]
+]))]
 pub struct NetworkCustomization {
     /// Name of the interface.
     #[schemars(length(max = 255))]
@@ -143,12 +143,9 @@ pub struct DomainJoin {
 /// A password, in place or in a Secret. Give one of the two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "has(self.value) != has(self.secretRef)",
-        "Give exactly one of value and secretRef",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["value", "secretRef"]),
+]))]
 pub struct PasswordSource {
     /// The password itself. Whoever may read this object reads it: use secretRef.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,12 +198,9 @@ pub struct GuestCommand {
 /// A certificate to install in the guest. Give data or secretRef.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "has(self.data) != has(self.secretRef)",
-        "Give exactly one of data and secretRef",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["data", "secretRef"]),
+]))]
 pub struct GuestCertificate {
     /// Name of the certificate.
     #[schemars(length(max = 255))]

@@ -10,12 +10,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::rules;
+use crate::cel::exactly_one;
 use crate::infra::{DiskSpec, DiskType, Environment, LocalRef, ObjectRef, RetryPolicy, VMNetwork};
 use crate::schema::{LABEL, NAME};
 
 pub use customization::*;
 pub use status::*;
+
+const FIXED_ONCE_BEGUN: &str = "!has(oldSelf.status) || !has(oldSelf.status.startTime) \
+    || self.spec.source == oldSelf.spec.source && self.spec.target == oldSelf.spec.target";
 
 /// A virtual machine to make from another one, a snapshot, a template or an image.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +34,7 @@ pub use status::*;
     status = "VMCloneStatus",
     derive = "PartialEq",
     doc = "A copy of a virtual machine, a snapshot, a template or an image.",
-    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.startTime) || self.spec.source == oldSelf.spec.source && self.spec.target == oldSelf.spec.target")
+    validation = Rule::new(FIXED_ONCE_BEGUN)
         .message("The clone has begun: make another VMClone"),
     printcolumn(name = "Source", type_ = "string", json_path = ".spec.source.*.name"),
     printcolumn(name = "Target", type_ = "string", json_path = ".spec.target.name"),
@@ -78,12 +81,9 @@ pub struct VMCloneSpec {
 /// What to copy. Give exactly one member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "[has(self.vmRef), has(self.snapshotRef), has(self.templateRef), has(self.imageRef)].filter(x, x).size() == 1",
-        "Give exactly one of vmRef, snapshotRef, templateRef and imageRef",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["vmRef", "snapshotRef", "templateRef", "imageRef"]),
+]))]
 pub struct CloneSource {
     /// A VirtualMachine.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,12 +121,12 @@ pub struct CloneTarget {
     pub placement_ref: Option<LocalRef>,
     /// Network interfaces of the copy. Absent means those of the source, without its addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 10), transform = crate::schema::keyed_by_name)]
     pub networks: Vec<VMNetwork>,
     /// Disks of the copy, to make them larger or put them elsewhere. Absent means those of the
     /// source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 20), transform = crate::schema::keyed_by_name)]
     pub disks: Vec<DiskSpec>,
     /// Labels of the VirtualMachine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -233,7 +233,7 @@ pub struct ClonePerformance {
     pub io_throttling: bool,
     /// The most I/O operations a second.
     #[serde(rename = "maxIOPS", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 100, max = 100000))]
+    #[schemars(range(min = 100, max = 100_000))]
     pub max_iops: Option<i32>,
 }
 

@@ -6,18 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::rules;
+use crate::cel::{exactly_one, rule};
 use crate::infra::{ChecksumType, DiskFormat, ImageFormat, LocalRef, ObjectRef};
 
 /// Where an image comes from. Give exactly one member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "[has(self.vsphere), has(self.libvirt), has(self.proxmox), has(self.http), has(self.registry), has(self.dataVolume)].filter(x, x).size() == 1",
-        "Give exactly one of vsphere, libvirt, proxmox, http, registry and dataVolume",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["vsphere", "libvirt", "proxmox", "http", "registry", "dataVolume"]),
+]))]
 pub struct VMImageSource {
     /// A template, a content library item or an OVA, for vSphere.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,12 +39,9 @@ pub struct VMImageSource {
 /// An image for vSphere. Give templateName, contentLibrary or ovaURL.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "[has(self.templateName), has(self.contentLibrary), has(self.ovaURL)].filter(x, x).size() == 1",
-        "Give exactly one of templateName, contentLibrary and ovaURL",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["templateName", "contentLibrary", "ovaURL"]),
+]))]
 pub struct VsphereImageSource {
     /// Name of a template in the inventory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,12 +82,12 @@ pub struct ContentLibraryItem {
 /// An image for libvirt and QEMU. Give path or url.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "has(self.path) || has(self.url)",
         "Give path or url",
     ),
-])))]
+]))]
 pub struct LibvirtImageSource {
     /// Path of a file on the host, or name of a volume in the storage pool.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,16 +112,16 @@ pub struct LibvirtImageSource {
 /// An image for Proxmox VE. Give templateID or templateName.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "has(self.templateID) || has(self.templateName)",
         "Give templateID or templateName",
     ),
-])))]
+]))]
 pub struct ProxmoxImageSource {
     /// Number of the template.
     #[serde(rename = "templateID", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 100, max = 999999999))]
+    #[schemars(range(min = 100, max = 999_999_999))]
     pub template_id: Option<i64>,
     /// Name of the template.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,15 +179,25 @@ pub struct HttpImageSource {
     pub timeout: GoDuration,
 }
 
+impl Default for HttpImageSource {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            headers: BTreeMap::new(),
+            checksum: None,
+            checksum_type: ChecksumType::default(),
+            authentication: None,
+            timeout: default_30m(),
+        }
+    }
+}
+
 /// How to log in to an HTTP server. Give one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "[has(self.basicAuth), has(self.bearer), has(self.clientCert)].filter(x, x).size() == 1",
-        "Give exactly one of basicAuth, bearer and clientCert",
-    ),
-])))]
+#[schemars(extend("x-kubernetes-validations" = [
+    exactly_one(&["basicAuth", "bearer", "clientCert"]),
+]))]
 pub struct HttpAuthentication {
     /// With a user name and a password.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -246,7 +250,7 @@ pub struct ClientCertAuth {
 }
 
 /// A container image that holds a disk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryImageSource {
     /// Reference of the container image, with a tag or a digest.

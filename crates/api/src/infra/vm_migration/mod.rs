@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::{
     DiskFormat, DiskSpec, Environment, LocalRef, ObjectRef, RetryPolicy, VMNetwork,
 };
@@ -18,6 +18,10 @@ use crate::schema::{LABEL, NAME};
 
 pub use status::*;
 pub use storage::*;
+
+const FIXED_ONCE_BEGUN: &str = "!has(oldSelf.status) || !has(oldSelf.status.startTime) \
+    || self.spec.source.vmRef == oldSelf.spec.source.vmRef \
+    && self.spec.target == oldSelf.spec.target";
 
 /// A move of a virtual machine from one provider to another.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +37,7 @@ pub use storage::*;
     status = "VMMigrationStatus",
     derive = "PartialEq",
     doc = "A move of a virtual machine from one provider to another.",
-    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.startTime) || self.spec.source.vmRef == oldSelf.spec.source.vmRef && self.spec.target == oldSelf.spec.target")
+    validation = Rule::new(FIXED_ONCE_BEGUN)
         .message("The migration has begun: make another VMMigration"),
     printcolumn(
         name = "Source",
@@ -112,7 +116,7 @@ pub struct MigrationSource {
 impl Default for MigrationSource {
     fn default() -> Self {
         Self {
-            vm_ref: Default::default(),
+            vm_ref: LocalRef::default(),
             provider_ref: None,
             snapshot_ref: None,
             create_snapshot: true,
@@ -125,16 +129,16 @@ impl Default for MigrationSource {
 /// The virtual machine that a migration makes. Give name or vmRef.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "has(self.name) || has(self.vmRef)",
         "Give name, the name of the VirtualMachine to make",
     ),
-    (
+    rule(
         "!has(self.name) || !has(self.vmRef) || self.name == self.vmRef.name",
         "name and vmRef.name must be the same: give one of them",
     ),
-])))]
+]))]
 pub struct MigrationTarget {
     /// Name of the VirtualMachine.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,12 +164,12 @@ pub struct MigrationTarget {
     pub placement_ref: Option<LocalRef>,
     /// Network interfaces of the target. Absent means those of the source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 10), transform = crate::schema::keyed_by_name)]
     pub networks: Vec<VMNetwork>,
     /// Disks of the target, to make them larger or put them elsewhere. Absent means those of
     /// the source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 20), transform = crate::schema::keyed_by_name)]
     pub disks: Vec<DiskSpec>,
     /// Whether the target is started. Defaults to false.
     #[serde(default)]

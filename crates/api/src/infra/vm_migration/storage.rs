@@ -3,22 +3,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::ObjectRef;
 
 /// Where disks are staged on their way.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "self.type != 'nfs' || has(self.nfs)",
         "Type nfs needs nfs",
     ),
-    (
+    rule(
         "self.type != 's3' || has(self.s3)",
         "Type s3 needs s3",
     ),
-])))]
+]))]
 pub struct MigrationStorage {
     /// Kind of storage: pvc, nfs or s3. Defaults to pvc.
     #[serde(rename = "type")]

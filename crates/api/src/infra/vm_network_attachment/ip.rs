@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::LocalRef;
 
 /// How guests get their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "self.type != 'Pool' || has(self.poolConfig)",
         "Type Pool needs poolConfig",
     ),
-])))]
+]))]
 pub struct IpAllocation {
     /// Who gives addresses: DHCP, Static, Pool or None. Defaults to DHCP.
     #[serde(rename = "type")]
@@ -64,7 +64,7 @@ pub struct StaticRoute {
     pub gateway: String,
     /// Cost of the route; the cheapest one is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 65535))]
+    #[schemars(range(min = 0, max = 65_535))]
     pub metric: Option<i32>,
 }
 

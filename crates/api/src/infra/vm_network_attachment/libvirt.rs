@@ -100,7 +100,7 @@ pub struct ProxmoxNetwork {
     pub rate_limit: Option<i32>,
     /// Largest packet in bytes. Absent means that of the bridge.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 68, max = 65520))]
+    #[schemars(range(min = 68, max = 65_520))]
     pub mtu: Option<i32>,
 }
 

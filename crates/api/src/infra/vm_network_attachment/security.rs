@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::LocalRef;
 use crate::schema::IP_OR_CIDR;
 
@@ -70,19 +70,19 @@ pub struct FirewallRule {
 /// Ports from start to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "!has(self.end) || self.start <= self.end",
         "The last port must not be below the first",
     ),
-])))]
+]))]
 pub struct PortRange {
     /// First port.
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = 1, max = 65_535))]
     pub start: i32,
     /// Last port. Absent means the first one only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = 1, max = 65_535))]
     pub end: Option<i32>,
 }
 

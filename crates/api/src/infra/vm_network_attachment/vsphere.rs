@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 
 /// A network on vSphere.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,24 +51,24 @@ pub struct DistributedSwitch {
 /// VLANs of a port group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "self.type != 'vlan' || has(self.vlanID)",
         "Type vlan needs vlanID",
     ),
-    (
+    rule(
         "self.type != 'pvlan' || has(self.primaryVlanID) && has(self.secondaryVlanID)",
         "Type pvlan needs primaryVlanID and secondaryVlanID",
     ),
-    (
+    rule(
         "self.type != 'trunk' || has(self.trunkVlanIDs)",
         "Type trunk needs trunkVlanIDs",
     ),
-    (
+    rule(
         "!has(self.trunkVlanIDs) || self.trunkVlanIDs.all(id, id >= 0 && id <= 4094)",
         "A VLAN is a number from 0 to 4094",
     ),
-])))]
+]))]
 pub struct VlanConfig {
     /// How packets are tagged: none, vlan, pvlan or trunk. Defaults to none.
     #[serde(rename = "type")]
@@ -117,12 +117,13 @@ impl Default for PortgroupSecurity {
 /// Bandwidth of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "!has(self.peakBandwidth) || !has(self.averageBandwidth) || self.averageBandwidth <= self.peakBandwidth",
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
+        "!has(self.peakBandwidth) || !has(self.averageBandwidth) \
+         || self.averageBandwidth <= self.peakBandwidth",
         "averageBandwidth must not be above peakBandwidth",
     ),
-])))]
+]))]
 pub struct TrafficShaping {
     /// Whether bandwidth is limited. Defaults to false.
     pub enabled: bool,

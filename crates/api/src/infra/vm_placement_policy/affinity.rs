@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 
 /// What virtual machines should be near to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,12 +106,12 @@ pub struct VMAffinityTerm {
 /// A demand on a label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
         "Operators In and NotIn need values, Exists and DoesNotExist take none",
     ),
-])))]
+]))]
 pub struct VMLabelRequirement {
     /// Key of the label.
     #[schemars(length(max = 253))]
@@ -125,7 +125,7 @@ pub struct VMLabelRequirement {
 }
 
 /// Hosts to be near to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostAffinity {
     /// Whether the rule is in force.
@@ -140,7 +140,7 @@ pub struct HostAffinity {
 }
 
 /// Clusters to be near to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAffinity {
     /// Whether the rule is in force.
@@ -155,7 +155,7 @@ pub struct ClusterAffinity {
 }
 
 /// Datastores to be near to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DatastoreAffinity {
     /// Whether the rule is in force.
@@ -170,7 +170,7 @@ pub struct DatastoreAffinity {
 }
 
 /// Zones to be near to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneAffinity {
     /// Whether the rule is in force.
@@ -199,7 +199,7 @@ pub struct ApplicationAffinity {
 }
 
 /// How many may share a host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostAntiAffinity {
     /// Whether the rule is in force.
@@ -214,14 +214,14 @@ pub struct HostAntiAffinity {
 }
 
 /// How many may share a cluster.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAntiAffinity {
     /// Whether the rule is in force.
     pub enabled: bool,
     /// The most virtual machines in one cluster. Absent means 1.
     #[serde(rename = "maxVMsPerCluster", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 10000))]
+    #[schemars(range(min = 1, max = 10_000))]
     pub max_vms_per_cluster: Option<i32>,
     /// Whether the rule must be met (strict) or should be (preferred). Absent means preferred.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,14 +229,14 @@ pub struct ClusterAntiAffinity {
 }
 
 /// How many may share a datastore.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DatastoreAntiAffinity {
     /// Whether the rule is in force.
     pub enabled: bool,
     /// The most virtual machines on one datastore. Absent means 1.
     #[serde(rename = "maxVMsPerDatastore", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 10000))]
+    #[schemars(range(min = 1, max = 10_000))]
     pub max_vms_per_datastore: Option<i32>,
     /// Whether the rule must be met (strict) or should be (preferred). Absent means preferred.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -244,14 +244,14 @@ pub struct DatastoreAntiAffinity {
 }
 
 /// How many may share a zone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneAntiAffinity {
     /// Whether the rule is in force.
     pub enabled: bool,
     /// The most virtual machines in one zone. Absent means 1.
     #[serde(rename = "maxVMsPerZone", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 10000))]
+    #[schemars(range(min = 1, max = 10_000))]
     pub max_vms_per_zone: Option<i32>,
     /// Whether the rule must be met (strict) or should be (preferred). Absent means preferred.
     #[serde(skip_serializing_if = "Option::is_none")]

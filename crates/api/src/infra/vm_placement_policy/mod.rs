@@ -10,7 +10,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 
 pub use affinity::*;
 pub use status::*;
@@ -148,12 +148,12 @@ pub struct PlacementConstraints {
 /// Taints that a virtual machine bears.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "self.operator != 'Exists' || !has(self.value)",
         "Operator Exists compares no value: leave value out",
     ),
-])))]
+]))]
 pub struct PlacementToleration {
     /// Key of the taint. Absent means every key.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::VirtualMachineSpec;
 
 pub use status::*;
@@ -51,26 +51,31 @@ pub use status::*;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::kubernetes_style)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "self.selector == oldSelf.selector",
         "The selector is fixed: make another VMSet",
     ),
-    (
-        "has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0 || has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0",
+    rule(
+        "has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0 \
+         || has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0",
         "The selector must name at least one label",
     ),
-    (
-        "!has(self.selector.matchLabels) || !has(self.template.metadata) || !has(self.template.metadata.labels) || self.template.metadata.labels.all(k, !(k in self.selector.matchLabels) || self.selector.matchLabels[k] == self.template.metadata.labels[k])",
+    rule(
+        "!has(self.selector.matchLabels) || !has(self.template.metadata) \
+         || !has(self.template.metadata.labels) \
+         || self.template.metadata.labels.all(k, !(k in self.selector.matchLabels) \
+         || self.selector.matchLabels[k] == self.template.metadata.labels[k])",
         "The labels of the template must match the selector",
     ),
-])))]
+]))]
 pub struct VMSetSpec {
     /// Number of virtual machines. Defaults to 1.
     #[serde(default = "crate::schema::int::<1>")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
-    /// Labels by which the set knows its virtual machines; the template must carry them.
+    /// Labels by which the set knows its virtual machines; those of the template must not
+    /// contradict them.
     pub selector: LabelSelector,
     /// What each virtual machine is made from.
     pub template: VMTemplate,
@@ -133,7 +138,7 @@ pub struct TemplateMetadata {
 #[serde(rename_all = "camelCase", default)]
 pub struct SetOrdinals {
     /// Number of the first one. Defaults to 0.
-    #[schemars(range(min = 0, max = 999999))]
+    #[schemars(range(min = 0, max = 999_999))]
     pub start: i32,
 }
 
@@ -153,20 +158,21 @@ pub struct SetUpdateStrategy {
 /// Pace of a rolling update.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "type(self.maxUnavailable) == int ? self.maxUnavailable >= 0 : self.maxUnavailable.matches('^[0-9]{1,3}%$')",
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
+        "type(self.maxUnavailable) == int ? self.maxUnavailable >= 0 \
+         : self.maxUnavailable.matches('^[0-9]{1,3}%$')",
         "maxUnavailable is a number or a percentage such as 25%",
     ),
-    (
+    rule(
         "type(self.maxSurge) == int ? self.maxSurge >= 0 : self.maxSurge.matches('^[0-9]{1,3}%$')",
         "maxSurge is a number or a percentage such as 25%",
     ),
-    (
+    rule(
         "!(self.maxUnavailable in [dyn(0), dyn('0%')] && self.maxSurge in [dyn(0), dyn('0%')])",
         "maxUnavailable and maxSurge cannot both be 0: nothing could be updated",
     ),
-])))]
+]))]
 pub struct RollingUpdate {
     /// Virtual machines that may be missing meanwhile, as a number or a percentage. Defaults to
     /// 25%.

@@ -43,11 +43,11 @@ pub struct VMSetStatus {
     pub update_status: Option<SetUpdateStatus>,
     /// The virtual machines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 1000), transform = crate::schema::keyed_by_name)]
     pub vm_status: Vec<SetMember>,
     /// What is true of the set, such as Ready, one entry a type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[schemars(transform = crate::schema::keyed_by_type)]
     pub conditions: Vec<Condition>,
     /// The generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::rules;
+use crate::cel::rule;
 use crate::infra::{Environment, KeyProvider, LocalRef};
 
 pub use status::*;
@@ -46,12 +46,12 @@ pub use status::*;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::kubernetes_style)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "self.vmRef == oldSelf.vmRef",
         "A snapshot stays with its virtual machine: make another VMSnapshot",
     ),
-])))]
+]))]
 pub struct VMSnapshotSpec {
     /// The VirtualMachine to take a snapshot of.
     pub vm_ref: LocalRef,
@@ -165,12 +165,12 @@ impl Default for SnapshotRetention {
 /// When snapshots are taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
+#[schemars(extend("x-kubernetes-validations" = [
+    rule(
         "!self.enabled || has(self.cronSpec)",
         "A schedule needs cronSpec, such as 0 3 * * *",
     ),
-])))]
+]))]
 pub struct SnapshotSchedule {
     /// Whether the schedule is in force. Defaults to false.
     pub enabled: bool,

@@ -55,7 +55,7 @@ pub struct VMSnapshotStatus {
     pub provider_status: BTreeMap<String, SnapshotProviderStatus>,
     /// What is true of the snapshot, such as Ready, one entry a type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[schemars(transform = crate::schema::keyed_by_type)]
     pub conditions: Vec<Condition>,
     /// The generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
