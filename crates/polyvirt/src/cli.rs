@@ -46,6 +46,8 @@ pub enum Command {
     Provider(ProviderCommand),
     /// Print the CustomResourceDefinitions
     Crds(Crds),
+    /// Check a provider at an address against the contract
+    Conformance(Conformance),
 }
 
 /// Options of `polyvirt manager`.
@@ -133,6 +135,22 @@ pub enum Format {
     Yaml,
     /// One List
     Json,
+}
+
+/// Options of `polyvirt conformance`.
+#[derive(Clone, Debug, Args)]
+pub struct Conformance {
+    /// Address of the provider, host:port
+    pub address: String,
+    /// Folder with tls.crt, tls.key and ca.crt; without it plain text
+    #[arg(long, value_name = "DIR")]
+    pub tls_dir: Option<PathBuf>,
+    /// The name in the provider's certificate; without it the host of the address
+    #[arg(long, value_name = "NAME")]
+    pub server_name: Option<String>,
+    /// Ask only for what provider.v1 has, without our extensions
+    #[arg(long)]
+    pub basic: bool,
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! One file a command.
 
+mod conformance;
 mod crds;
+#[cfg(test)]
+mod docs;
 mod manager;
 mod probes;
 mod provider;
@@ -12,6 +15,7 @@ use crate::cli::{Cli, Command};
 /// Runs what was asked for.
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
+        Command::Conformance(options) => block_on(conformance::run(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Manager(options) => block_on(manager::run(options)),
         Command::Provider(options) => block_on(provider::run(options)),

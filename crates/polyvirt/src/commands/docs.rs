@@ -1,0 +1,173 @@
+//! The pages of docs/reference that are made from the code. `UPDATE_GENERATED=1 cargo test -p polyvirt` writes them.
+
+use std::fmt::Write;
+
+use clap::CommandFactory;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use polyvirt_engine::metrics::Metrics;
+use polyvirt_plan::Reason;
+use polyvirt_plan::conditions::kind;
+use prometheus_client::registry::Registry;
+
+use crate::cli::Cli;
+
+const HEAD: &str = "<!-- Made from the code. Change the code, then run `make generate`. -->\n\n";
+
+/// Name and text of each page.
+fn pages() -> Vec<(&'static str, String)> {
+    vec![
+        ("cli.md", cli()),
+        ("conditions.md", conditions()),
+        ("metrics.md", metrics()),
+        ("api.md", api()),
+    ]
+}
+
+fn cli() -> String {
+    let mut page = format!("{HEAD}# Command line\n");
+    let mut command = Cli::command();
+    command.build();
+    help(&mut page, &mut command, "polyvirt", 2);
+    page
+}
+
+fn help(page: &mut String, command: &mut clap::Command, path: &str, depth: usize) {
+    let text = command.render_long_help().to_string();
+    let _ = write!(page, "\n{} `{path}`\n\n```text\n{}\n```\n", "#".repeat(depth), text.trim_end());
+    for child in command.get_subcommands_mut().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
+        let path = format!("{path} {}", child.get_name());
+        help(page, child, &path, depth + 1);
+    }
+}
+
+fn conditions() -> String {
+    let kinds = [
+        (kind::READY, "Every kind", "As declared. False: the reason says what is missing; `kubectl wait --for=condition=Ready` waits for it."),
+        (kind::PROVISIONING, "VirtualMachine", "Being created."),
+        (kind::RECONFIGURING, "VirtualMachine", "Size, disks or networks are being changed."),
+        (kind::DELETING, "Every kind", "Being deleted; the message says what it waits for and how to force it."),
+        (kind::DRIFTED, "VirtualMachine", "Somebody changed the VM on the hypervisor."),
+        (kind::RESTART_REQUIRED, "VirtualMachine", "A change takes effect at the next restart."),
+        (kind::FIELDS_HONOURED, "VirtualMachine", "False: some fields that are set do nothing on this provider."),
+        (kind::IMPORTING, "VMImage", "On its way to a provider."),
+        (kind::RUNTIME_READY, "Provider", "The code that speaks to the hypervisor runs."),
+        (kind::AVAILABLE, "Provider", "The hypervisor answers."),
+        (kind::CAPABILITIES, "Provider", "What the provider can do was read from it."),
+    ];
+    let mut page = format!("{HEAD}# Conditions and reasons\n\n## Conditions\n\n| condition | on | meaning |\n|---|---|---|\n");
+    for (name, on, meaning) in kinds {
+        let _ = writeln!(page, "| `{name}` | {on} | {meaning} |");
+    }
+    page.push_str("\n## Reasons\n\nOf conditions and of events.\n\n| reason | what it means, and what to do |\n|---|---|\n");
+    for reason in Reason::ALL {
+        let _ = writeln!(page, "| `{reason}` | {} |", reason.explanation().trim());
+    }
+    page
+}
+
+fn metrics() -> String {
+    let mut registry = Registry::default();
+    Metrics::default().register(&mut registry);
+    let mut text = String::new();
+    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+    let mut page = format!("{HEAD}# Metrics\n\nServed by the manager on `/metrics` as OpenMetrics text.\n\n| metric | type | meaning |\n|---|---|---|\n");
+    let mut lines = text.lines();
+    while let (Some(help), Some(kind)) = (lines.next().and_then(|l| l.strip_prefix("# HELP ")), lines.next().and_then(|l| l.strip_prefix("# TYPE "))) {
+        let (name, meaning) = help.split_once(' ').unwrap_or((help, ""));
+        let kind = kind.rsplit(' ').next().unwrap_or_default();
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        let _ = writeln!(page, "| `{name}{suffix}` | {kind} | {} |", meaning.trim_end_matches('.'));
+    }
+    page
+}
+
+fn api() -> String {
+    let mut page = format!("{HEAD}# API\n\nThe kinds of `infra.virtrigaud.io/v1beta1`. `*` marks a field that is required; `kubectl explain` tells the same.\n");
+    for crd in polyvirt_api::crds() {
+        kind_page(&mut page, &crd);
+    }
+    page
+}
+
+fn kind_page(page: &mut String, crd: &CustomResourceDefinition) {
+    let names = &crd.spec.names;
+    let short = names.short_names.clone().unwrap_or_default().join(", ");
+    let _ = write!(page, "\n## {}\n\n", names.kind);
+    let schema = crd.spec.versions.first().and_then(|v| v.schema.as_ref()).and_then(|s| s.open_api_v3_schema.as_ref());
+    let Some(schema) = schema else { return };
+    let _ = write!(page, "{} Plural `{}`, short `{short}`.\n\n| field | type | meaning |\n|---|---|---|\n", sentence(schema.description.as_deref()), names.plural);
+    for part in ["spec", "status"] {
+        if let Some(node) = schema.properties.as_ref().and_then(|p| p.get(part)) {
+            fields(page, part, node);
+        }
+    }
+}
+
+/// Structures of Kubernetes itself are documented there; ours are shown to the last field.
+fn fields(page: &mut String, path: &str, node: &JSONSchemaProps) {
+    const FOREIGN: [&str; 6] = ["affinity", "livenessProbe", "readinessProbe", "securityContext", "env", "conditions"];
+    let required = node.required.clone().unwrap_or_default();
+    for (name, child) in node.properties.iter().flatten() {
+        let full = format!("{path}.{name}");
+        let star = if required.contains(name) { "*" } else { "" };
+        let _ = writeln!(page, "| `{full}`{star} | {} | {} |", type_of(child), sentence(child.description.as_deref()).replace('|', "\\|"));
+        if !FOREIGN.contains(&name.as_str()) {
+            below(page, &full, child);
+        }
+    }
+}
+
+fn below(page: &mut String, path: &str, node: &JSONSchemaProps) {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{JSONSchemaPropsOrArray, JSONSchemaPropsOrBool};
+    fields(page, path, node);
+    if let Some(JSONSchemaPropsOrArray::Schema(item)) = &node.items {
+        fields(page, &format!("{path}[]"), item);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(value)) = &node.additional_properties {
+        fields(page, &format!("{path}.*"), value);
+    }
+}
+
+fn type_of(node: &JSONSchemaProps) -> String {
+    if let Some(values) = &node.enum_ {
+        let words: Vec<_> = values.iter().map(|v| v.0.as_str().map_or_else(|| v.0.to_string(), str::to_owned)).collect();
+        return words.join(" \\| ");
+    }
+    let kind = node.type_.clone().unwrap_or_else(|| "quantity".to_owned());
+    match &node.default {
+        Some(default) => format!("{kind} = `{}`", default.0),
+        None => kind,
+    }
+}
+
+fn sentence(text: Option<&str>) -> String {
+    text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_is_fresh() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+        let update = std::env::var_os("UPDATE_GENERATED").is_some();
+        for (name, text) in pages() {
+            let path = folder.join(name);
+            if update {
+                std::fs::write(&path, &text).expect("written");
+            }
+            let there = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(there == text, "{} is old: run make generate", path.display());
+        }
+    }
+
+    #[test]
+    fn every_kind_and_metric_is_there() {
+        let api = api();
+        assert_eq!(api.matches("\n## ").count(), 10);
+        assert!(api.contains("| `spec.providerRef.name`* |"));
+        assert!(metrics().contains("`virtrigaud_manager_reconcile_total`"));
+        assert!(cli().contains("polyvirt provider"));
+    }
+}
