@@ -114,12 +114,12 @@ pub async fn serve(
         stopping.cancel();
     };
     let connections = accepted(listener);
-    let serving = async {
+    let serving = Box::pin(async {
         match acceptor {
             None => run(router, connections.map(Ok), drained).await,
             Some(acceptor) => run(router, acceptor.handshakes(connections), drained).await,
         }
-    };
+    });
     tokio::select! {
         result = serving => result,
         () = after(&stop, options.grace) => Ok(()),
@@ -252,7 +252,7 @@ impl Acceptor {
             Ok(Some(rotated)) => *current = rotated,
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(%error, "New certificates are unusable, the old ones stay")
+                tracing::warn!(%error, "New certificates are unusable, the old ones stay");
             }
         }
         current.config.clone()

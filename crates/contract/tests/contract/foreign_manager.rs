@@ -291,7 +291,7 @@ async fn all_other_calls() {
         id: "vm-7".into(),
         owner: None,
     };
-    let timeout = std::time::Duration::from_secs(60);
+    let timeout = std::time::Duration::from_mins(1);
     let graceful = model::PowerOp::ShutdownGraceful { timeout }.into();
     assert_eq!(seen[0], Seen::Power(vm.clone(), graceful));
     let class = model::ClassSpec {

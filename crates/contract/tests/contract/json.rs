@@ -240,7 +240,7 @@ fn networks_of_others() {
         read_networks(r#"[{}, {"VLAN": 70000}]"#),
         "spec.networks[1].vlan",
     );
-    invalid_at(read_networks(r#"[null]"#), "spec.networks[0]");
+    invalid_at(read_networks("[null]"), "spec.networks[0]");
     invalid_at(read_networks("{}"), "spec.networks");
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use polyvirt_contract::wire::FILE_DESCRIPTORS;
 use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
-use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
+use prost_types::{
+    DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet, MessageOptions,
+};
 
 /// `Rpc: Request -> Response`
 const RPCS: &str = "
@@ -223,7 +225,12 @@ fn type_of(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
 
 fn map_entry(message: &DescriptorProto, name: &str) -> Option<String> {
     let entry = message.nested_type.iter().find(|n| n.name() == name)?;
-    assert!(entry.options.as_ref().is_some_and(|o| o.map_entry()));
+    assert!(
+        entry
+            .options
+            .as_ref()
+            .is_some_and(MessageOptions::map_entry)
+    );
     let kinds: Vec<_> = entry.field.iter().map(|f| type_of(entry, f)).collect();
     Some(format!("map<{}>", kinds.join(",")))
 }

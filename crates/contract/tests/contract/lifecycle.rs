@@ -160,7 +160,7 @@ async fn open_calls_may_end_before_a_server_stops() {
     });
     let server = Running::start(provider.clone()).await;
     let mut target = server.target();
-    target.deadlines = Deadlines::default().with(Call::Create, Duration::from_millis(300));
+    target.deadlines = Deadlines::default().with(Call::Create, Duration::from_millis(1500));
     let client = connect(target).unwrap();
     let call = tokio::spawn(async move { client.create(fixtures::create()).await });
     eventually(|| async { (provider.open_now() == 1).then_some(()) }).await;
