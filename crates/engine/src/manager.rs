@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::{Clock, Context, Stores};
 use crate::link::Links;
-use crate::metrics::Metrics;
+use crate::metrics::{KindLabel, Metrics};
 use crate::next::Next;
 use crate::provider::{Runtime, Sessions};
 use crate::runtime::backoff::Backoff;
@@ -176,7 +176,21 @@ impl Parts {
         };
         self.metrics.pass(ticket.key.kind.name(), outcome, begin.elapsed());
         self.metrics.queue_depth.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
+        self.count(ticket.key.kind);
         self.schedule(&ticket.key, &ticket.lane, next);
+    }
+
+    fn count(&self, kind: Kind) {
+        let stores = &self.ctx.stores;
+        let number = match kind {
+            Kind::VirtualMachine => stores.vms.len(),
+            Kind::Provider => stores.providers.len(),
+            Kind::VMClass => stores.classes.len(),
+            Kind::VMImage => stores.images.len(),
+            Kind::VMNetworkAttachment => stores.networks.len(),
+        };
+        let label = KindLabel { kind: kind.name() };
+        self.metrics.objects.get_or_create(&label).set(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
     async fn reconcile(&self, key: &Key) -> Next {

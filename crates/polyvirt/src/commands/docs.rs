@@ -1,10 +1,12 @@
 //! The pages of docs/reference that are made from the code. `UPDATE_GENERATED=1 cargo test -p polyvirt` writes them.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use clap::CommandFactory;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
-use polyvirt_engine::metrics::Metrics;
+use polyvirt_contract::ErrorKind;
+use polyvirt_engine::metrics::{Circuit, KindLabel, Metrics, ProviderLabels};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::kind;
 use prometheus_client::registry::Registry;
@@ -65,20 +67,41 @@ fn conditions() -> String {
     page
 }
 
+/// A family shows itself only once it has a sample, so each gets one.
+fn sampled() -> Metrics {
+    let metrics = Metrics::default();
+    let provider = ProviderLabels { provider_type: "mock".into(), provider: "default/playground".into() };
+    metrics.pass("VirtualMachine", "success", Duration::ZERO);
+    metrics.call(&provider, "Create", Err(ErrorKind::Unavailable), Duration::ZERO);
+    metrics.circuit(&provider, Circuit::Open);
+    metrics.objects.get_or_create(&KindLabel { kind: "VirtualMachine" }).set(1);
+    metrics
+}
+
 fn metrics() -> String {
     let mut registry = Registry::default();
-    Metrics::default().register(&mut registry);
+    sampled().register(&mut registry);
     let mut text = String::new();
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-    let mut page = format!("{HEAD}# Metrics\n\nServed by the manager on `/metrics` as OpenMetrics text.\n\n| metric | type | meaning |\n|---|---|---|\n");
-    let mut lines = text.lines();
-    while let (Some(help), Some(kind)) = (lines.next().and_then(|l| l.strip_prefix("# HELP ")), lines.next().and_then(|l| l.strip_prefix("# TYPE "))) {
-        let (name, meaning) = help.split_once(' ').unwrap_or((help, ""));
-        let kind = kind.rsplit(' ').next().unwrap_or_default();
+    let mut page = format!(
+        "{HEAD}# Metrics\n\nServed by the manager on `/metrics` as OpenMetrics text.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
+    );
+    let lines: Vec<_> = text.lines().collect();
+    for (i, line) in lines.iter().enumerate() {
+        let Some((name, meaning)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' ')) else { continue };
+        let kind = lines.get(i + 1).and_then(|l| l.rsplit(' ').next()).unwrap_or_default();
         let suffix = if kind == "counter" { "_total" } else { "" };
-        let _ = writeln!(page, "| `{name}{suffix}` | {kind} | {} |", meaning.trim_end_matches('.'));
+        let labels = lines.get(i + 2).map(|l| labels(l)).unwrap_or_default();
+        let _ = writeln!(page, "| `{name}{suffix}` | {kind} | {labels} | {} |", meaning.trim_end_matches('.'));
     }
     page
+}
+
+/// The names of the labels of a sample.
+fn labels(sample: &str) -> String {
+    let inside = sample.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(inside, _)| inside);
+    let names = inside.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| format!("`{name}`"));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn api() -> String {
