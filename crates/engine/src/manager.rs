@@ -175,7 +175,7 @@ impl Parts {
             Next::Backoff => "error",
         };
         self.metrics.pass(ticket.key.kind.name(), outcome, begin.elapsed());
-        self.metrics.queue_depth.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
+        self.metrics.queue_depth.set(i64::try_from(self.queue.waiting()).unwrap_or(i64::MAX));
         self.count(ticket.key.kind);
         self.schedule(&ticket.key, &ticket.lane, next);
     }

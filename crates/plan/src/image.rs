@@ -125,8 +125,9 @@ pub fn readiness(image: &VMImage, key: &str, can: &Capabilities) -> ImageReadine
         Availability::AwaitsOthers => ImageReadiness::Waiting(format!(
             "Image {name} is not on provider {key} and spec.prepare.onMissing is Wait: bring it there, or set it to Import"
         )),
-        Availability::Failed(why) => ImageReadiness::Failed(format!("Image {name}: {why}")),
-        Availability::Refused(why) => ImageReadiness::Failed(format!("Image {name}: {why}")),
+        Availability::Failed(why) | Availability::Refused(why) => {
+            ImageReadiness::Failed(format!("Image {name}: {why}"))
+        }
     }
 }
 

@@ -32,30 +32,33 @@ fn linked(kind: ProviderType) -> Option<Make> {
     LINKED.iter().find(|(k, _)| *k == kind).map(|(_, make)| *make)
 }
 
+/// What a provider in process was made from, and the provider.
+type Made = (String, Arc<dyn Provider>);
+
 /// Reaches providers in process or at an address.
 pub struct Registry {
     client: Client,
     /// Providers in process live as long as their object: their VMs may be in memory.
-    made: Mutex<HashMap<ObjectKey, (String, Arc<dyn Provider>)>>,
+    servers: Mutex<HashMap<ObjectKey, Made>>,
 }
 
 impl Registry {
     /// Secrets are read through the client.
     pub fn new(client: Client) -> Self {
-        Self { client, made: Mutex::default() }
+        Self { client, servers: Mutex::default() }
     }
 
     fn in_process(&self, provider: &ProviderObject) -> Result<(Arc<dyn Connector>, String), Problem> {
         let Some(make) = linked(provider.spec.type_) else { return Err(not_linked(provider)) };
         let made_from = format!("{:?}", provider.spec.endpoint);
         let key = ObjectKey::of(provider);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = made.get(&key).filter(|(from, _)| *from == made_from).map(|(_, p)| p.clone());
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = servers.get(&key).filter(|(from, _)| *from == made_from).map(|(_, p)| p.clone());
         let server = match there {
             Some(server) => server,
             None => make(provider)?,
         };
-        made.insert(key, (made_from.clone(), server.clone()));
+        servers.insert(key, (made_from.clone(), server.clone()));
         Ok((Arc::new(InProcess(server)), made_from))
     }
 

@@ -91,10 +91,10 @@ impl ImagePass<'_> {
     async fn request(&self) -> Result<PrepareImage, String> {
         let mut request = prepare_request(self.key.object.name(), &self.image.spec).map_err(|p| p.to_string())?;
         let auth = self.image.spec.source.http.as_ref().and_then(|h| h.authentication.as_ref());
-        if let (ImageOrigin::Http { headers, .. }, Some(auth)) = (&mut request.origin, auth) {
-            if let Some((name, value)) = self.authorization(auth).await? {
-                headers.insert(name, value);
-            }
+        if let (ImageOrigin::Http { headers, .. }, Some(auth)) = (&mut request.origin, auth)
+            && let Some((name, value)) = self.authorization(auth).await?
+        {
+            headers.insert(name, value);
         }
         Ok(request)
     }

@@ -76,7 +76,9 @@ impl ImagePass<'_> {
         let written: VMImage = cluster::patch(&*self.ctx.cluster, &self.key, body).await?;
         let notes = report::transitions(old, &new);
         let about = cluster::About::of(Kind::VMImage, &*self.image);
-        notes.into_iter().for_each(|note| self.ctx.cluster.event(&about, note));
+        for note in notes {
+            self.ctx.cluster.event(&about, note);
+        }
         if let Some(change) = self.ctx.stores.images.written(crate::runtime::trim::metadata(written)) {
             self.ctx.observer.image(change);
         }

@@ -130,10 +130,10 @@ impl Observations {
         self.gone.put(id.clone(), revision.max(known));
         let old = self.vms.remove(id);
         let identity = identity.or_else(|| old.as_ref()?.owner.as_ref().map(|o| o.identity.clone()));
-        if let Some(identity) = &identity {
-            if self.by_identity.get(identity) == Some(id) {
-                self.by_identity.remove(identity);
-            }
+        if let Some(identity) = &identity
+            && self.by_identity.get(identity) == Some(id)
+        {
+            self.by_identity.remove(identity);
         }
         Some(Concerns::Vm(id.clone(), identity))
     }

@@ -53,7 +53,9 @@ async fn pass(ctx: &Context, sessions: &Sessions, object: &ObjectKey, provider: 
         let written: Provider = cluster::patch(&*ctx.cluster, &key, body).await?;
         ctx.stores.providers.written(crate::runtime::trim::metadata(written));
         let about = About::of(Kind::Provider, provider);
-        report::transitions(&old, &new).into_iter().for_each(|note| ctx.cluster.event(&about, note));
+        for note in report::transitions(&old, &new) {
+            ctx.cluster.event(&about, note);
+        }
     }
     // A Secret that is missing may appear without a word to us if it is not watched.
     Ok(problem.map_or(Next::Idle, |_| Next::After(Duration::from_secs(30))))

@@ -107,7 +107,7 @@ fn offers(status: &mut ProviderStatus, view: &View) {
 
 fn stats((total, used): (u64, u64)) -> UsageStats {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let percent = if total == 0 { 0 } else { used.saturating_mul(100) / total };
+    let percent = used.saturating_mul(100).checked_div(total).unwrap_or(0);
     UsageStats {
         total: Some(number(total)),
         used: Some(number(used)),

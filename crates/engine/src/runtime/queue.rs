@@ -128,7 +128,7 @@ impl Queue {
     }
 
     /// How many objects wait now (not counting those with a time).
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.lock().queued.len()
     }
 

@@ -91,7 +91,7 @@ where
         match event {
             watcher::Event::Init => self.fresh = Some(HashSet::new()),
             watcher::Event::InitApply(object) | watcher::Event::Apply(object) => self.apply(object),
-            watcher::Event::Delete(object) => self.delete(object),
+            watcher::Event::Delete(object) => self.delete(&object),
             watcher::Event::InitDone => self.complete(),
         }
     }
@@ -117,10 +117,10 @@ where
         }
     }
 
-    fn delete(&mut self, object: DeserializeGuard<K>) {
+    fn delete(&self, object: &DeserializeGuard<K>) {
         let change = match &object.0 {
             Ok(object) => self.store.removed(object),
-            Err(_) => self.store.remove_key(&ObjectKey::of(&object)),
+            Err(_) => self.store.remove_key(&ObjectKey::of(object)),
         };
         if let Some(change) = change {
             (self.tell)(change, Source::Watch);

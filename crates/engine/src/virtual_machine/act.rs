@@ -9,13 +9,14 @@ use polyvirt_contract::{ErrorKind, Extension, ProviderError, RequestId, TaskId};
 use polyvirt_plan::user_data::{self, Sources};
 use polyvirt_plan::virtual_machine::size::differences;
 use polyvirt_plan::virtual_machine::{
-    Claim, Intent, Operation, OperationKind, Outcome, Release, Sent, Shape, Step, Wait, WaitFor, record,
+    Claim, Intent, Operation, OperationKind, Outcome, Release, Sent, Shape, Step, Wait, record,
 };
 use polyvirt_plan::{Note, Problem, Reason};
 use serde_json::json;
 
 use super::pass::{Flow, Pass, Reach, Seen};
 use crate::cluster::{self, ClusterError, Patch};
+use crate::context::Memo;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 
@@ -104,10 +105,10 @@ impl Pass<'_> {
     }
 
     fn await_task(&mut self, task: &TaskId) -> Flow {
-        if let Reach::Ready(ready) = &self.reach {
-            if ready.features.has(Extension::Watch) {
-                ready.link.seen(|seen| seen.await_task(task, &self.key));
-            }
+        if let Reach::Ready(ready) = &self.reach
+            && ready.features.has(Extension::Watch)
+        {
+            ready.link.seen(|seen| seen.await_task(task, &self.key));
         }
         let kind = self.record.operation.as_ref().map_or(OperationKind::Create, |o| o.kind);
         Flow::End(Outcome::InFlight(kind))
@@ -262,7 +263,7 @@ impl Pass<'_> {
         match self.write(Patch::Metadata(patch)).await {
             Ok(()) | Err(ClusterError::NotFound) => {
                 self.ctx.cluster.event(&about, self.farewell(release));
-                self.ctx.remember(&self.key, Default::default());
+                self.ctx.remember(&self.key, Memo::default());
                 Flow::Abandon(Next::Idle)
             }
             Err(error) => Flow::Abandon(Next::after_refusal(&error)),
@@ -346,11 +347,7 @@ fn unreadable(secret: &str, error: &ClusterError) -> Problem {
     Problem::new(Reason::SecretInvalid, "spec.userData", format!("Secret {secret} cannot be read: {error}"))
 }
 
-/// A wait that only this process knows of is not worth a look before its time.
+/// Something wakes us, or the time does.
 pub(super) fn wait_next(wait: &Wait) -> Next {
-    match (&wait.on, wait.recheck) {
-        (_, Some(after)) => Next::After(after),
-        (WaitFor::ProviderUnavailable | WaitFor::ProviderConnecting, None) => Next::Idle,
-        (_, None) => Next::Idle,
-    }
+    wait.recheck.map_or(Next::Idle, Next::After)
 }

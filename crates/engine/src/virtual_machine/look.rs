@@ -29,10 +29,10 @@ impl Pass<'_> {
     }
 
     async fn ask(&self, ready: &Ready) -> Result<Found, ProviderError> {
-        if let Some(id) = &self.record.id {
-            if let Some(vm) = ready.provider.describe(id).await? {
-                return Ok(Found::Ours(vm));
-            }
+        if let Some(id) = &self.record.id
+            && let Some(vm) = ready.provider.describe(id).await?
+        {
+            return Ok(Found::Ours(vm));
         }
         if ready.features.has(Extension::Identity) {
             let found = ready.provider.find(&self.identity).await?;

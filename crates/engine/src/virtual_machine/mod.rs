@@ -17,7 +17,7 @@ mod pass;
 
 use polyvirt_plan::virtual_machine::next_step;
 
-use crate::context::Context;
+use crate::context::{Context, Memo};
 use crate::next::Next;
 use crate::runtime::key::ObjectKey;
 
@@ -30,7 +30,7 @@ const MOST_STEPS: usize = 16;
 /// Brings one VirtualMachine a step, or all the way, to what is declared.
 pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
     let Some(vm) = ctx.stores.vms.get(key) else {
-        ctx.remember(key, Default::default());
+        ctx.remember(key, Memo::default());
         return Next::Idle;
     };
     let mut pass = Pass::load(ctx, key, vm);

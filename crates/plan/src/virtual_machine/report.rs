@@ -142,8 +142,9 @@ fn before_first_start(end: &PassEnd<'_>, outcome: &Outcome) -> VMPhase {
         Outcome::Stopped(p) if waits_for_others(p.reason) => VMPhase::Pending,
         Outcome::Stopped(_) => VMPhase::Failed,
         Outcome::Failed(error) if error.kind.retry() == Retry::OnChange => VMPhase::Failed,
-        Outcome::Failed(_) | Outcome::InFlight(_) => VMPhase::Provisioning,
-        Outcome::Waiting(Wait { on: WaitFor::Effect(_), .. }) => VMPhase::Provisioning,
+        Outcome::Failed(_)
+        | Outcome::InFlight(_)
+        | Outcome::Waiting(Wait { on: WaitFor::Effect(_), .. }) => VMPhase::Provisioning,
         _ if exists || end.intent != Intent::Missing => VMPhase::Provisioning,
         _ => VMPhase::Pending,
     }
@@ -268,8 +269,8 @@ fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Findi
     let mut list = std::mem::take(&mut status.conditions);
     let mut put = |finding| conditions::set(&mut list, finding, generation, end.now);
     put(ready);
-    progress(phase == VMPhase::Provisioning, kind::PROVISIONING, reason, &message, &mut put, &end.vm.status);
-    progress(phase == VMPhase::Reconfiguring, kind::RECONFIGURING, reason, &message, &mut put, &end.vm.status);
+    progress(phase == VMPhase::Provisioning, kind::PROVISIONING, reason, &message, &mut put, end.vm.status.as_ref());
+    progress(phase == VMPhase::Reconfiguring, kind::RECONFIGURING, reason, &message, &mut put, end.vm.status.as_ref());
     if phase == VMPhase::Deleting {
         put(Finding::new(kind::DELETING, Truth::True, reason, message));
     }
@@ -293,9 +294,9 @@ fn progress(
     reason: Reason,
     message: &str,
     put: &mut impl FnMut(Finding),
-    old: &Option<VirtualMachineStatus>,
+    old: Option<&VirtualMachineStatus>,
 ) {
-    let before = old.as_ref().is_some_and(|s| s.conditions.iter().any(|c| c.type_ == kind));
+    let before = old.is_some_and(|s| s.conditions.iter().any(|c| c.type_ == kind));
     if active {
         put(Finding::new(kind, Truth::True, reason, message));
     } else if before {

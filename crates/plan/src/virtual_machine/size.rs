@@ -24,12 +24,12 @@ pub fn differences(declared: &Shape, vm: &VmState) -> Vec<Drift> {
 
 fn cpu(declared: &Shape, vm: &VmState) -> Option<Drift> {
     let differs = vm.cpu != 0 && vm.cpu != declared.cpu;
-    differs.then(|| drift("spec.resources.cpu", declared.cpu, vm.cpu))
+    differs.then(|| drift("spec.resources.cpu", &declared.cpu, &vm.cpu))
 }
 
 fn memory(declared: &Shape, vm: &VmState) -> Option<Drift> {
     let differs = vm.memory_mib != 0 && vm.memory_mib != declared.memory_mib;
-    differs.then(|| drift("spec.resources.memoryMiB", declared.memory_mib, vm.memory_mib))
+    differs.then(|| drift("spec.resources.memoryMiB", &declared.memory_mib, &vm.memory_mib))
 }
 
 /// Only disks that carry a name of ours are compared: a provider that cannot tell them apart says nothing about them.
@@ -37,7 +37,7 @@ fn disks(declared: &Shape, vm: &VmState) -> Option<Drift> {
     let found = named_disks(vm)?;
     let mut want = declared.disks.clone();
     want.sort();
-    (want != found).then(|| drift("spec.disks", describe_disks(&want), describe_disks(&found)))
+    (want != found).then(|| drift("spec.disks", &describe_disks(&want), &describe_disks(&found)))
 }
 
 fn named_disks(vm: &VmState) -> Option<Vec<(String, u32)>> {
@@ -62,9 +62,9 @@ fn networks(declared: &Shape, vm: &VmState) -> Option<Drift> {
     let mut want = declared.networks.clone();
     found.sort();
     want.sort();
-    (want != found).then(|| drift("spec.networks", want.join(" "), found.join(" ")))
+    (want != found).then(|| drift("spec.networks", &want.join(" "), &found.join(" ")))
 }
 
-fn drift(field: &'static str, declared: impl ToString, found: impl ToString) -> Drift {
+fn drift(field: &'static str, declared: &impl ToString, found: &impl ToString) -> Drift {
     Drift { field, declared: declared.to_string(), found: found.to_string() }
 }

@@ -26,5 +26,7 @@ pub fn run(options: &Crds) -> anyhow::Result<()> {
 
 fn yaml() -> anyhow::Result<String> {
     let documents: Result<Vec<_>, _> = polyvirt_api::crds().iter().map(serde_saphyr::to_string).collect();
-    Ok(documents.context("Cannot write YAML")?.iter().map(|d| format!("---\n{}\n", d.trim_end())).collect())
+    let documents = documents.context("Cannot write YAML")?;
+    let trimmed: Vec<_> = documents.iter().map(|d| d.trim_end()).collect();
+    Ok(format!("---\n{}\n", trimmed.join("\n---\n")))
 }
