@@ -102,6 +102,17 @@ pub fn arrived(on: &ImageProviderStatus, now: Timestamp) -> ImageProviderStatus 
     }
 }
 
+/// The task is still at work, and says how far it is.
+pub fn progressed(on: &ImageProviderStatus, percent: u8) -> ImageProviderStatus {
+    ImageProviderStatus { message: Some(format!("{percent} %")), ..on.clone() }
+}
+
+/// The percentage that an entry tells.
+pub fn progress(on: &ImageProviderStatus) -> Option<i32> {
+    on.task_ref.as_ref()?;
+    on.message.as_deref()?.strip_suffix(" %")?.parse().ok()
+}
+
 /// The provider forgot the task: ask again; the same source is prepared once.
 pub fn forgotten(on: &ImageProviderStatus) -> ImageProviderStatus {
     ImageProviderStatus { task_ref: None, message: None, attempts: None, ..on.clone() }

@@ -114,9 +114,20 @@ fn not_linked(provider: &ProviderObject) -> Problem {
     )
 }
 
-#[async_trait]
-impl Runtime for Registry {
-    async fn connector(&self, provider: &ProviderObject) -> Result<(Arc<dyn Connector>, String), Problem> {
+impl Registry {
+    /// The version of the credentials, so that new ones make a new session. Their keys are the provider's business.
+    async fn credentials(&self, provider: &ProviderObject) -> Result<String, Problem> {
+        let Some(wanted) = &provider.spec.credential_secret_ref else { return Ok(String::new()) };
+        let own = provider.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), wanted.namespace_or(own));
+        let problem = |text: String| Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef.name", text);
+        let found = api.get_metadata_opt(&wanted.name).await;
+        let found = found.map_err(|e| problem(format!("Secret {} cannot be read: {e}", wanted.name)))?;
+        let secret = found.ok_or_else(|| problem(format!("Secret {} does not exist. Create it", wanted.name)))?;
+        Ok(secret.metadata.resource_version.unwrap_or_default())
+    }
+
+    async fn reach(&self, provider: &ProviderObject) -> Result<(Arc<dyn Connector>, String), Problem> {
         let mode = provider.spec.runtime.as_ref().map(|r| r.mode);
         match mode {
             None if linked(provider.spec.type_).is_some() => self.in_process(provider),
@@ -128,6 +139,15 @@ impl Runtime for Registry {
                 "This version runs providers InProcess or reaches them at an address (External). Choose one of these modes",
             )),
         }
+    }
+}
+
+#[async_trait]
+impl Runtime for Registry {
+    async fn connector(&self, provider: &ProviderObject) -> Result<(Arc<dyn Connector>, String), Problem> {
+        let credentials = self.credentials(provider).await?;
+        let (connector, made_from) = self.reach(provider).await?;
+        Ok((connector, format!("{made_from} {credentials}")))
     }
 }
 

@@ -141,11 +141,12 @@ impl ImagePass<'_> {
             None => server.task_status(&task).await,
         };
         match state {
-            Ok(TaskState::Running { .. }) => {
+            Ok(TaskState::Running { percent }) => {
                 if view.features.has(Extension::Watch) {
                     link.seen(|seen| seen.await_task(&task, &self.key.object));
                 }
-                (None, Some(TASK_RECHECK))
+                let progress = percent.map(|percent| image_step::progressed(&on, percent));
+                (progress, Some(TASK_RECHECK))
             }
             Ok(TaskState::Succeeded) => (Some(image_step::arrived(&on, self.ctx.now())), None),
             Ok(TaskState::Failed(error)) => self.provider_failed(Some(&on), &error),

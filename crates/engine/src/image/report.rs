@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use polyvirt_api::infra::{ImagePhase, ImageProviderStatus, VMImage, VMImageStatus};
+use polyvirt_api::infra::{ImagePhase, ImageProviderStatus, ImportProgress, VMImage, VMImageStatus};
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 use polyvirt_plan::image::{is_import, provider_key};
 use polyvirt_plan::{Note, Reason};
@@ -25,6 +25,7 @@ pub fn summarize(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, dem
     status.observed_generation = image.metadata.generation;
     status.prepare_task_ref = status.provider_status.values().find_map(|s| s.task_ref.clone());
     status.last_prepare_time = last_prepared(status).or_else(|| status.last_prepare_time.clone());
+    status.import_progress = status.provider_status.values().filter_map(import_progress).min_by_key(|p| p.percentage);
     status.message = Some(message.clone());
     status.phase = Some(phase);
     let truth = if ready { Truth::True } else { Truth::False };
@@ -43,6 +44,12 @@ fn importing(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, phase: 
         _ => return,
     };
     conditions::set(&mut status.conditions, finding, generation, ctx.now());
+}
+
+/// The slowest import is the one that people wait for.
+fn import_progress(on: &ImageProviderStatus) -> Option<ImportProgress> {
+    let percentage = polyvirt_plan::image_step::progress(on)?;
+    Some(ImportProgress { percentage: Some(percentage), start_time: on.last_updated.clone(), ..ImportProgress::default() })
 }
 
 fn last_prepared(status: &VMImageStatus) -> Option<Time> {
