@@ -143,7 +143,7 @@ impl ImagePass<'_> {
         match state {
             Ok(TaskState::Running { percent }) => {
                 if view.features.has(Extension::Watch) {
-                    link.seen(|seen| seen.await_task(&task, &self.key.object));
+                    link.seen(|seen| seen.await_task(&task, &self.key.object, self.ctx.now()));
                 }
                 let progress = percent.map(|percent| image_step::progressed(&on, percent));
                 (progress, Some(TASK_RECHECK))

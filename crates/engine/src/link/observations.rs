@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{Identity, TaskId, VmId};
@@ -11,6 +12,9 @@ use crate::runtime::key::ObjectKey;
 
 /// How many ended tasks and deleted VMs are remembered. More than can be in flight at once.
 const REMEMBERED: usize = 4096;
+
+/// How long the silence of a stream about a task is believed.
+const RELIED_ON: SignedDuration = SignedDuration::from_secs(50);
 
 /// Whom a word of the provider concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +34,7 @@ pub struct Observations {
     by_identity: HashMap<Identity, VmId>,
     gone: Remembered<VmId, u64>,
     tasks: Remembered<TaskId, TaskState>,
-    waiting: HashMap<TaskId, ObjectKey>,
+    waiting: HashMap<TaskId, Waiter>,
     /// VMs that were there before the present stream and have not been told in it yet.
     untold: Option<HashSet<VmId>>,
     synced: bool,
@@ -62,9 +66,10 @@ impl Observations {
         self.vms.is_empty()
     }
 
-    /// A new stream begins: everything will be told again.
+    /// A new stream begins: everything will be told again, but not the tasks that ended in between.
     pub fn begin_stream(&mut self) {
         self.synced = false;
+        self.waiting.clear();
         self.untold = Some(self.vms.keys().cloned().collect());
     }
 
@@ -155,17 +160,18 @@ impl Observations {
         }
         let waiter = self.waiting.remove(&id);
         self.tasks.put(id, state);
-        waiter.map(Concerns::Object)
+        waiter.map(|waiter| Concerns::Object(waiter.object))
     }
 
-    /// Whether this process is told of the task's end by the stream.
-    pub fn awaits(&self, task: &TaskId) -> bool {
-        self.synced && self.waiting.contains_key(task)
+    /// Whether the stream will tell of the task's end. A stream that stays silent for long is not relied on: ask.
+    pub fn awaits(&self, task: &TaskId, now: Timestamp) -> bool {
+        let recent = |waiter: &Waiter| now.duration_since(waiter.since) < RELIED_ON;
+        self.synced && self.waiting.get(task).is_some_and(recent)
     }
 
     /// Wake this object when the task ends.
-    pub fn await_task(&mut self, task: &TaskId, object: &ObjectKey) {
-        self.waiting.insert(task.clone(), object.clone());
+    pub fn await_task(&mut self, task: &TaskId, object: &ObjectKey, since: Timestamp) {
+        self.waiting.insert(task.clone(), Waiter { object: object.clone(), since });
     }
 
     /// How the task ended, if the stream has told.
@@ -174,6 +180,12 @@ impl Observations {
         self.waiting.remove(task);
         Some(state)
     }
+}
+
+/// Who waits for a task, and since when the provider was last asked about it.
+struct Waiter {
+    object: ObjectKey,
+    since: Timestamp,
 }
 
 /// A map that forgets its oldest entries.
@@ -257,10 +269,23 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_ended_while_the_stream_was_broken_is_asked_for() {
+        let mut seen = Observations::default();
+        let begin = Timestamp::UNIX_EPOCH;
+        seen.apply(VmEvent::Synced);
+        seen.await_task(&"t".into(), &ObjectKey::new("ns", "a"), begin);
+        assert!(seen.awaits(&"t".into(), begin));
+        assert!(!seen.awaits(&"t".into(), begin + SignedDuration::from_secs(60)), "a silent stream");
+        seen.begin_stream();
+        seen.apply(VmEvent::Synced);
+        assert!(!seen.awaits(&"t".into(), begin), "a new stream");
+    }
+
+    #[test]
     fn a_task_wakes_whoever_waits_whether_it_ends_before_or_after() {
         let mut seen = Observations::default();
         let object = ObjectKey::new("ns", "a");
-        seen.await_task(&"t".into(), &object);
+        seen.await_task(&"t".into(), &object, Timestamp::UNIX_EPOCH);
         let end = VmEvent::Task { id: "t".into(), state: TaskState::Succeeded };
         assert_eq!(seen.apply(end.clone()), vec![Concerns::Object(object)]);
         assert_eq!(seen.take_task(&"t".into()), Some(TaskState::Succeeded));

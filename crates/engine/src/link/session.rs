@@ -148,9 +148,11 @@ impl Session {
         }
     }
 
-    /// A stream that ends is opened again at once; only one that cannot be opened breaks the link.
+    /// A stream that ends is opened again soon; only one that cannot be opened breaks the link.
     async fn listen(&self, provider: &Arc<dyn Provider>, suspicion: &Notify) -> ProviderError {
+        let mut short = 0;
         loop {
+            let begin = Instant::now();
             let stream = match self.limited(provider.watch()).await {
                 Ok(stream) => stream,
                 Err(error) => return error,
@@ -159,7 +161,8 @@ impl Session {
             if let Err(error) = self.hear(provider, stream, suspicion).await {
                 return error;
             }
-            sleep(Duration::from_millis(100)).await;
+            short = if begin.elapsed() > self.timing.interval { 0 } else { short + 1 };
+            sleep(pause(short, u64::from(short)).min(self.timing.interval)).await;
         }
     }
 

@@ -26,7 +26,7 @@ pub use sessions::{Runtime, Sessions};
 /// Brings one Provider's link and status up to date.
 pub async fn reconcile(ctx: &Context, sessions: &Sessions, key: &ObjectKey) -> Next {
     let Some(provider) = ctx.stores.providers.get(key) else {
-        sessions.end(key);
+        sessions.forget(key);
         return Next::Idle;
     };
     match pass(ctx, sessions, key, &provider).await {

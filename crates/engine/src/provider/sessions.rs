@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use polyvirt_api::infra::{Provider, ProviderType};
+use polyvirt_contract::{ErrorKind, ProviderError};
 use polyvirt_plan::Problem;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Clock;
 use crate::link::session::{Connector, Listener, Session, Timing};
-use crate::link::{Link, Links};
+use crate::link::{Link, Links, Standing};
 use crate::metrics::{Metrics, ProviderLabels};
 use crate::runtime::key::ObjectKey;
 
@@ -54,7 +55,13 @@ impl Sessions {
     /// Makes sure that a session made from the present object runs.
     pub async fn ensure(&self, provider: &Provider) -> Result<(), Problem> {
         let key = ObjectKey::of(provider);
-        let (connector, made_from) = self.runtime.connector(provider).await?;
+        let (connector, made_from) = match self.runtime.connector(provider).await {
+            Ok(found) => found,
+            Err(problem) => {
+                self.refuse(&key, &problem);
+                return Err(problem);
+            }
+        };
         let made_from = format!("{made_from} {:?}", provider.spec.health_check);
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.get(&key).is_some_and(|r| r.made_from == made_from) {
@@ -85,13 +92,34 @@ impl Sessions {
         }
     }
 
-    /// The Provider is gone.
-    pub fn end(&self, key: &ObjectKey) {
+    /// Nothing can be made of the Provider as it is: its VMs are told, once.
+    fn refuse(&self, key: &ObjectKey, problem: &Problem) {
+        self.end(key);
+        let link = self.links.get(key).unwrap_or_else(|| {
+            let link = Arc::new(Link::new(key.clone()));
+            self.links.put(link.clone());
+            link
+        });
+        let told = matches!(link.view().standing, Standing::Unavailable { error, .. } if error.message == problem.to_string());
+        if !told {
+            link.unavailable(ProviderError::new(ErrorKind::Unavailable, problem.to_string()), (self.clock)());
+            self.listener.standing(&link);
+        }
+    }
+
+    /// Ends the session of a Provider.
+    fn end(&self, key: &ObjectKey) {
         let ended = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         if let Some(ended) = ended {
             ended.stop.cancel();
             self.links.remove(key);
         }
+    }
+
+    /// The Provider is gone, and with it what a refusal left.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.end(key);
+        self.links.remove(key);
     }
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
 use polyvirt_contract::VmId;
+use polyvirt_plan::conditions::{is_true, kind};
 
 use crate::context::{Observer, Stores};
 use crate::link::session::Listener;
@@ -132,9 +133,11 @@ impl Dispatcher {
     /// An image changed; its status matters too, for that is where it says on which providers it is ready.
     pub fn image_changed(&self, change: &Change<VMImage>, source: Source) {
         if let Change::Updated { old, new } = change {
-            let status_moved = old.status != new.status && old.metadata.generation == new.metadata.generation;
-            if status_moved && !deletion_moved(&**old, &**new) {
+            let edited = old.metadata.generation != new.metadata.generation || deletion_moved(&**old, &**new);
+            if !edited && readiness(old) != readiness(new) {
                 self.wake_users(&Target::Image(ObjectKey::of(&**new)), Urgency::Event);
+            }
+            if !edited {
                 return;
             }
         }
@@ -196,6 +199,20 @@ fn concerns_us(old: &VirtualMachine, new: &VirtualMachine) -> bool {
         || deletion_moved(old, new)
 }
 
+/// Whether the VM was as declared when it was last looked at, and nothing was declared since.
+fn is_settled(vm: &VirtualMachine) -> bool {
+    let Some(status) = &vm.status else { return false };
+    vm.metadata.deletion_timestamp.is_none()
+        && status.observed_generation == vm.metadata.generation
+        && is_true(&status.conditions, kind::READY)
+}
+
+/// How an image stands on providers, as far as VMs care: not how far an import is.
+fn readiness(image: &VMImage) -> Vec<(&String, bool, bool)> {
+    let providers = image.status.iter().flat_map(|s| &s.provider_status);
+    providers.map(|(name, on)| (name, on.available, on.attempts.is_some())).collect()
+}
+
 fn deletion_moved<K: kube::Resource>(old: &K, new: &K) -> bool {
     old.meta().deletion_timestamp != new.meta().deletion_timestamp
 }
@@ -213,8 +230,10 @@ impl Observer for Dispatcher {
 impl Listener for Dispatcher {
     fn standing(&self, link: &Link) {
         self.wake(Kind::Provider, &link.key, Urgency::Event);
-        if matches!(link.view().standing, Standing::Connected { .. }) {
-            self.provider_answers(link);
+        match link.view().standing {
+            Standing::Connected { .. } => self.provider_answers(link),
+            Standing::Unavailable { .. } => self.provider_is_silent(link),
+            Standing::Connecting => {}
         }
     }
 
@@ -246,6 +265,16 @@ impl Listener for Dispatcher {
 }
 
 impl Dispatcher {
+    /// VMs that wait for something say what for. Those that are as declared stay as they are: that their provider does not
+    /// answer is told once, by the Provider, and not by a write for each of its VMs.
+    fn provider_is_silent(&self, link: &Link) {
+        for key in self.stores.index.users(&Target::Provider(link.key.clone())) {
+            if self.stores.vms.get(&key).is_some_and(|vm| !is_settled(&vm)) {
+                self.wake_vm(&key, Urgency::Background);
+            }
+        }
+    }
+
     /// What waited for the provider goes on: its images now, its VMs when they have all been told; and the classes and
     /// networks of its namespace can say what it makes of them.
     fn provider_answers(&self, link: &Link) {

@@ -88,7 +88,7 @@ impl Pass<'_> {
 
     async fn check_task(&mut self, task: TaskId) -> Flow {
         let Reach::Ready(ready) = &self.reach else { return Flow::Continue };
-        let told = ready.link.seen(|seen| (seen.take_task(&task), seen.awaits(&task)));
+        let told = ready.link.seen(|seen| (seen.take_task(&task), seen.awaits(&task, self.ctx.now())));
         let state = match told {
             (Some(state), _) => Ok(state),
             (None, true) => Ok(TaskState::Running { percent: None }),
@@ -105,10 +105,11 @@ impl Pass<'_> {
     }
 
     fn await_task(&mut self, task: &TaskId) -> Flow {
+        let now = self.ctx.now();
         if let Reach::Ready(ready) = &self.reach
             && ready.features.has(Extension::Watch)
         {
-            ready.link.seen(|seen| seen.await_task(task, &self.key));
+            ready.link.seen(|seen| seen.await_task(task, &self.key, now));
         }
         let kind = self.record.operation.as_ref().map_or(OperationKind::Create, |o| o.kind);
         Flow::End(Outcome::InFlight(kind))
