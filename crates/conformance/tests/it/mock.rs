@@ -1,11 +1,10 @@
 //! One suite, one mock, two ways to reach it: the reports must be the same.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use polyvirt_conformance::{Profile, Report, run, suite};
-use polyvirt_contract::model::{ImageOrigin, PrepareImage};
+use polyvirt_contract::model::{Headers, ImageOrigin, PrepareImage};
 use polyvirt_provider_mock::{Mock, MockConfig};
 
 use crate::wire::{basic_service, both_services};
@@ -13,7 +12,7 @@ use crate::wire::{basic_service, both_services};
 fn profile() -> Profile {
     let origin = ImageOrigin::Http {
         url: "https://images.example/conformance.raw".to_owned(),
-        headers: BTreeMap::new(),
+        headers: Headers::default(),
     };
     Profile {
         prepare: Some(PrepareImage {

@@ -105,15 +105,25 @@ fn failed(exit_code: i32, message: &str) -> ExecOutput {
 
 impl State {
     /// The VM, if its guest is up.
-    pub(crate) fn reachable_guest(&self, vm: &VmRef) -> Result<&Vm> {
-        let vm = self.allowed(vm)?;
+    fn reachable_guest(&self, vm: &VmRef) -> Result<&Vm> {
+        let vm = self.powered(vm)?;
         if vm.power == Power::On {
             return Ok(vm);
         }
         let message = format!(
-            "The guest of the VM {} is not up; start it and wait for its address",
+            "The guest of the VM {} still boots; wait for its address",
             vm.key.id()
         );
+        Err(ProviderError::new(ErrorKind::Precondition, message))
+    }
+
+    /// The VM, if it runs, whether its guest is up or not.
+    pub(crate) fn powered(&self, vm: &VmRef) -> Result<&Vm> {
+        let vm = self.allowed(vm)?;
+        if vm.runs() {
+            return Ok(vm);
+        }
+        let message = format!("The VM {} is off; start it", vm.key.id());
         Err(ProviderError::new(ErrorKind::Precondition, message))
     }
 }

@@ -128,6 +128,12 @@ impl Provider for Mock {
         .await
     }
 
+    async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
+        self.needs_extensions("deleting images")?;
+        self.call(Rpc::DeleteImage, |inner, _| inner.state.image_delete(image))
+            .await
+    }
+
     async fn export_disk(&self, request: ExportDisk) -> Result<DiskExported> {
         let path = staging::file(&self.config.staging, &request.staging)?;
         self.call(Rpc::ExportDisk, |inner, now| {
@@ -225,7 +231,7 @@ impl Provider for Mock {
             ));
         }
         self.call(Rpc::Console, |inner, _| {
-            let vm = inner.state.reachable_guest(vm)?;
+            let vm = inner.state.powered(vm)?;
             Ok(inner.consoles.attach(vm))
         })
         .await

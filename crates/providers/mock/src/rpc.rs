@@ -65,6 +65,8 @@ rpcs! {
     Watch,
     /// `inventory`
     Inventory,
+    /// `image_delete`
+    DeleteImage,
     /// `guest_exec`
     GuestExec,
     /// `console`

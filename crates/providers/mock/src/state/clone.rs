@@ -73,6 +73,7 @@ fn as_new(source: &Vm, key: VmKey, request: &CloneVm) -> Vm {
     for nic in &mut copy.hardware.nics {
         nic.mac = "".into();
         nic.ip = "".into();
+        nic.setup = "".into();
     }
     copy
 }

@@ -7,8 +7,8 @@ use polyvirt_contract::model::{ImageOrigin, PrepareImage, PreparedImage};
 use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
 
 use crate::config::MockConfig;
-use crate::state::State;
 use crate::state::tasks::{Action, TaskKey};
+use crate::state::{State, Vm};
 
 /// An image that is there, or will be.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ pub(crate) struct Images {
     by_source: BTreeMap<String, Image>,
     imported: BTreeMap<String, ImportedDisk>,
     prepared: u64,
+    deleted: u64,
 }
 
 impl Images {
@@ -41,6 +42,7 @@ impl Images {
             by_source: BTreeMap::new(),
             imported: BTreeMap::new(),
             prepared: 0,
+            deleted: 0,
         }
     }
 
@@ -63,6 +65,11 @@ impl Images {
     /// How many were prepared, each source once.
     pub(crate) const fn prepared(&self) -> u64 {
         self.prepared
+    }
+
+    /// Grows with each preparation and each deletion.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.prepared + self.deleted
     }
 
     pub(super) fn finish(&mut self, source: &str) -> Result<()> {
@@ -118,6 +125,37 @@ impl State {
         };
         image.task = key;
         Ok(prepared(image, task))
+    }
+
+    /// Deletes a prepared image, unless a VM was made from it.
+    pub(crate) fn image_delete(&mut self, image: &PreparedImage) -> Result<()> {
+        let is_it = |found: &Image| {
+            let place = prepared(found, None);
+            (!image.id.is_empty() && place.id == image.id) || place.path == image.path
+        };
+        let found = self.images.by_source.iter().find(|(_, found)| is_it(found));
+        let Some((source, found)) = found else {
+            let name = format!("The image {}{}", image.id, image.path);
+            return Err(ProviderError::not_found(name));
+        };
+        let (source, place) = (source.clone(), prepared(found, None));
+        self.image_is_unused(&place)?;
+        self.images.by_source.remove(&source);
+        self.images.deleted += 1;
+        Ok(())
+    }
+
+    fn image_is_unused(&self, image: &PreparedImage) -> Result<()> {
+        let uses = |vm: &&Vm| *vm.image == *image.id.as_str() || *vm.image == *image.path;
+        let Some(vm) = self.vms.values().find(uses) else {
+            return Ok(());
+        };
+        let message = format!(
+            "The VM {} was made from the image {}; delete it first",
+            vm.key.id(),
+            image.id
+        );
+        Err(ProviderError::new(ErrorKind::Precondition, message))
     }
 
     /// How many images were prepared, each source once.

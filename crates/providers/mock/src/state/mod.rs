@@ -377,7 +377,7 @@ impl State {
 
     /// Grows with every change and every accepted task: tells whether a call did anything.
     pub(crate) const fn progress(&self) -> u64 {
-        self.revision + self.tasks.accepted() + self.images.prepared()
+        self.revision + self.tasks.accepted() + self.images.changes()
     }
 
     pub(crate) fn journal(&self) -> Vec<LogEntry> {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// First-boot data of one VM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// First-boot data of one VM. It may hold secrets, so its debug form tells the digest only.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Seed {
     pub(crate) ignition: bool,
@@ -18,6 +18,12 @@ pub(crate) struct Seed {
     pub(crate) user_data_digest: Box<str>,
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub(crate) hostname: Box<str>,
+}
+
+impl std::fmt::Debug for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Seed").field(&self.user_data_digest).finish()
+    }
 }
 
 impl Seed {

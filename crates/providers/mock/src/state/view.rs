@@ -130,6 +130,9 @@ fn details(vm: &Vm) -> BTreeMap<String, String> {
     tell("firmware", if vm.uefi { "UEFI" } else { "BIOS" }.to_owned());
     tell("image", vm.image.to_string());
     tell("networks", attachments(vm));
+    for nic in &vm.hardware.nics {
+        tell(&format!("nic.{}", nic.name), nic.setup.to_string());
+    }
     tell("tags", vm.tags.join(","));
     tell("stage", stage(vm.stage).to_owned());
     if vm.hardware_version != 0 {

@@ -8,7 +8,7 @@ use polyvirt_contract::model::{
 use polyvirt_contract::{ErrorKind, Provider, Result};
 use polyvirt_provider_mock::Mock;
 
-use crate::common::{SECOND, created, created_as, for_another, manual, now, power, request};
+use crate::common::{SECOND, created, created_as, for_another, manual, now, power, request, with};
 
 fn command(words: &[&str]) -> ExecRequest {
     ExecRequest {
@@ -115,6 +115,19 @@ fn the_console_shows_the_boot_echoes_and_ends_with_the_vm() {
     assert!(session.output.next().now_or_never().is_none());
     power(&mock, &vm, PowerOp::Off).expect("stopped");
     assert!(now(session.output.next()).is_none());
+}
+
+#[test]
+fn the_console_shows_also_a_guest_that_boots() {
+    let mock = with(|config| config.times.boot = SECOND);
+    let vm = created(&mock, "a");
+    power(&mock, &vm, PowerOp::On).expect("started");
+    assert_eq!(
+        exec(&mock, &vm, &["true"]).expect_err("boots").kind,
+        ErrorKind::Precondition
+    );
+    let mut session = now(mock.console(&vm, ConsoleKind::Serial)).expect("attached");
+    assert!(now(session.output.next()).is_some());
 }
 
 #[test]

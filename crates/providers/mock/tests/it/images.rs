@@ -1,17 +1,15 @@
-use std::collections::BTreeMap;
-
-use polyvirt_contract::model::{CreateVm, ImageOrigin, ImageSource, PrepareImage};
+use polyvirt_contract::model::{CreateVm, Headers, ImageOrigin, ImageSource, PrepareImage};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Provider};
 
-use crate::common::{SECOND, manual, now, request, with, with_tasks};
+use crate::common::{SECOND, created_as, manual, now, request, with, with_tasks};
 
 fn image(name: &str, url: &str) -> PrepareImage {
     PrepareImage {
         target_name: name.to_owned(),
         origin: ImageOrigin::Http {
             url: url.to_owned(),
-            headers: BTreeMap::default(),
+            headers: Headers::default(),
         },
         checksum: String::new(),
         checksum_type: String::new(),
@@ -93,6 +91,29 @@ fn a_missing_image_is_not_found_until_it_is_there() {
     assert_eq!(error.kind, ErrorKind::NotFound);
     mock.faults().return_image("ubuntu");
     now(mock.create(from_template)).expect("created");
+}
+
+#[test]
+fn an_image_is_deleted_once_and_not_under_a_vm() {
+    let mock = manual();
+    let prepared = now(mock.image_prepare(image("a", "https://x/1"))).expect("prepared");
+    let by_path = CreateVm {
+        image: ImageSource {
+            path: prepared.path.clone(),
+            ..ImageSource::default()
+        },
+        ..request("a")
+    };
+    let vm = created_as(&mock, by_path);
+    let error = now(mock.image_delete(&prepared)).expect_err("in use");
+    assert_eq!(error.kind, ErrorKind::Precondition);
+    now(mock.delete(&vm)).expect("deleted");
+    assert_eq!(now(mock.image_delete(&prepared)), Ok(()));
+    let error = now(mock.image_delete(&prepared)).expect_err("gone");
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    let again = now(mock.image_prepare(image("a", "https://x/1"))).expect("prepared anew");
+    assert_ne!(again.id, prepared.id);
+    assert_eq!(mock.images_prepared(), 2);
 }
 
 #[test]

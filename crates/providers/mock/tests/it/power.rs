@@ -42,6 +42,7 @@ fn addresses_are_the_vms_own_and_stay_the_same() {
         address: Some(StaticAddress {
             ip: "192.0.2.7".to_owned(),
             prefix: 24,
+            gateway: "192.0.2.1".to_owned(),
             ..StaticAddress::default()
         }),
         mac: "02:00:00:AA:BB:CC".to_owned(),
@@ -65,6 +66,9 @@ fn addresses_are_the_vms_own_and_stay_the_same() {
     let nics = seen(&mock, &a.id).nics.expect("told");
     assert_eq!(nics[1].mac, "02:00:00:aa:bb:cc");
     assert_ne!(nics[0].mac, "");
+    let details = seen(&mock, &a.id).details;
+    assert_eq!(details["nic.lan"], "prefix=24 gateway=192.0.2.1");
+    assert!(!details.contains_key("nic.eth0"));
 }
 
 #[test]
