@@ -5,7 +5,7 @@ use polyvirt_api::infra::{
     VMImageSpec,
 };
 use polyvirt_contract::Capabilities;
-use polyvirt_contract::model::{ImageOrigin, ImageSource, PrepareImage};
+use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage};
 
 use crate::problem::Problem;
 use crate::reason::Reason;
@@ -258,7 +258,7 @@ fn origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
         });
     }
     if let Some(s) = &source.http {
-        return Ok(ImageOrigin::Http { url: s.url.clone(), headers: s.headers.clone() });
+        return Ok(ImageOrigin::Http { url: s.url.clone(), headers: Headers(s.headers.clone()) });
     }
     if let Some(s) = &source.registry {
         return Ok(ImageOrigin::Registry {

@@ -51,13 +51,15 @@ pub enum Call {
     WatchSilence,
     /// `Inventory`.
     Inventory,
+    /// `DeleteImage`.
+    DeleteImage,
     /// `GuestExec`: in addition to the time that the command may run.
     GuestExec,
     /// `Console`: the time to the beginning of the stream.
     ConsoleStart,
 }
 
-const TABLE: [(Call, u64); 25] = [
+const TABLE: [(Call, u64); 26] = [
     (Call::Validate, 30),
     (Call::Create, 5 * 60),
     (Call::Delete, 2 * 60),
@@ -81,6 +83,7 @@ const TABLE: [(Call, u64); 25] = [
     (Call::WatchStart, 30),
     (Call::WatchSilence, 60),
     (Call::Inventory, 30),
+    (Call::DeleteImage, 2 * 60),
     (Call::GuestExec, 30),
     (Call::ConsoleStart, 30),
 ];

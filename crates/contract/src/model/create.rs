@@ -45,13 +45,23 @@ pub struct CreateVm {
     pub tags: Vec<String>,
 }
 
-/// First-boot configuration, already rendered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// First-boot configuration, already rendered. It may hold secrets, so its debug form tells the size only.
+#[derive(Clone, PartialEq, Eq)]
 pub enum UserData {
     /// cloud-init user data: `#cloud-config`, a script, or MIME multipart.
     CloudInit(Bytes),
     /// An Ignition configuration (JSON).
     Ignition(Bytes),
+}
+
+impl std::fmt::Debug for UserData {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self {
+            Self::CloudInit(_) => "CloudInit",
+            Self::Ignition(_) => "Ignition",
+        };
+        write!(f, "{kind}({} bytes)", self.bytes().len())
+    }
 }
 
 impl UserData {

@@ -44,8 +44,8 @@ pub enum ImageOrigin {
     Http {
         /// Where to fetch from.
         url: String,
-        /// Request headers, with authentication already in them. Never logged.
-        headers: BTreeMap<String, String>,
+        /// Request headers, with authentication already in them.
+        headers: Headers,
     },
     /// A container registry.
     Registry {
@@ -61,6 +61,16 @@ pub enum ImageOrigin {
         /// Name.
         name: String,
     },
+}
+
+/// Request headers. They may hold secrets, so their debug form tells the names only.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers(pub BTreeMap<String, String>);
+
+impl std::fmt::Debug for Headers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// An image to make ready.

@@ -13,7 +13,7 @@ pub use create::{
     StaticAddress, UserData,
 };
 pub use guest::{ConsoleKind, ConsoleSession, ExecOutput, ExecRequest};
-pub use image::{ImageOrigin, PrepareImage, PreparedImage};
+pub use image::{Headers, ImageOrigin, PrepareImage, PreparedImage};
 pub use inventory::{Datastore, Host, HostHealth, Inventory, NetworkEntry};
 pub use operations::{
     CloneMode, CloneVm, Cloned, Created, DiskExported, DiskImported, DiskInfo, ExportDisk,

@@ -238,7 +238,16 @@ async fn features_inventory_and_commands() {
         (3, fixtures::exec().stdin)
     );
     assert_eq!(output.stderr, Bytes::from_static(b"\xfferr"));
-    assert_eq!(recorder.seen(), [Seen::Exec(vm, fixtures::exec())]);
+    let image = PreparedImage {
+        id: "9000".into(),
+        path: "/pool/u.qcow2".into(),
+        task: None,
+    };
+    client.image_delete(&image).await.unwrap();
+    assert_eq!(
+        recorder.seen(),
+        [Seen::Exec(vm, fixtures::exec()), Seen::ImageDelete(image)]
+    );
 }
 
 #[tokio::test]

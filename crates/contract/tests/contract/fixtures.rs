@@ -198,7 +198,7 @@ pub fn origins() -> Vec<(&'static str, ImageOrigin)> {
             "http",
             ImageOrigin::Http {
                 url: "https://images.example/a.img".into(),
-                headers: map(&[("Authorization", "Bearer x")]),
+                headers: Headers(map(&[("Authorization", "Bearer x")])),
             },
         ),
         (

@@ -224,6 +224,17 @@ pub fn extensions() {
         "polyvirt.provider.v1.InventoryRequest",
         &ext::InventoryRequest {},
     );
+    check(
+        "polyvirt.provider.v1.DeleteImageRequest",
+        &ext::DeleteImageRequest {
+            id: "9000".into(),
+            path: "/pool/u.qcow2".into(),
+        },
+    );
+    check(
+        "polyvirt.provider.v1.DeleteImageResponse",
+        &ext::DeleteImageResponse {},
+    );
     let inventory = ext::InventoryResponse::from(fixtures::inventory());
     check("polyvirt.provider.v1.InventoryResponse", &inventory);
     events();

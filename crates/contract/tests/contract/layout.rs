@@ -158,6 +158,7 @@ fn extensions_stream_where_they_must() {
             ("ListVms", false, true),
             ("Watch", false, true),
             ("Inventory", false, false),
+            ("DeleteImage", false, false),
             ("GuestExec", false, false),
             ("Console", true, true),
         ]

@@ -31,6 +31,7 @@ pub enum Seen {
     SnapshotRevert(VmRef, SnapshotId),
     Clone(CloneVm),
     ImagePrepare(PrepareImage),
+    ImageDelete(PreparedImage),
     Export(ExportDisk),
     Import(ImportDisk),
     DiskInfo(VmId, String, Option<SnapshotId>),
@@ -276,6 +277,10 @@ impl Provider for Recorder {
             Ok(event)
         });
         Ok(counted.boxed())
+    }
+
+    async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
+        self.note(Seen::ImageDelete(image.clone()))
     }
 
     async fn inventory(&self) -> Result<Inventory> {

@@ -94,7 +94,7 @@ impl ImagePass<'_> {
         if let (ImageOrigin::Http { headers, .. }, Some(auth)) = (&mut request.origin, auth)
             && let Some((name, value)) = self.authorization(auth).await?
         {
-            headers.insert(name, value);
+            headers.0.insert(name, value);
         }
         Ok(request)
     }

@@ -235,6 +235,18 @@ impl Provider for Client {
         self.watch_stream().await
     }
 
+    async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
+        let message = ext::DeleteImageRequest {
+            id: image.id.to_string(),
+            path: image.path.clone(),
+        };
+        let request = self.request(Call::DeleteImage, message);
+        let limit = self.deadlines.of(Call::DeleteImage);
+        let mut client = self.ext.clone();
+        let answer = self.extended(limit, client.delete_image(request)).await?;
+        required(answer, "deleting images").map(|_| ())
+    }
+
     async fn inventory(&self) -> Result<Inventory> {
         let request = self.request(Call::Inventory, ext::InventoryRequest {});
         let limit = self.deadlines.of(Call::Inventory);

@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::{ErrorKind, ProviderError};
-use crate::model::VmState;
+use crate::model::{PreparedImage, VmState};
 use crate::provider;
 use crate::watch::VmEvent;
 use crate::wire::ext;
@@ -68,6 +68,20 @@ impl Extensions for Server {
 
     async fn inventory(&self, _: Request<ext::InventoryRequest>) -> Answer<ext::InventoryResponse> {
         answer(self.provider.inventory().await)
+    }
+
+    async fn delete_image(
+        &self,
+        request: Request<ext::DeleteImageRequest>,
+    ) -> Answer<ext::DeleteImageResponse> {
+        let message = request.into_inner();
+        let image = PreparedImage {
+            id: message.id.into(),
+            path: message.path,
+            task: None,
+        };
+        let deleted = self.provider.image_delete(&image).await;
+        answer(deleted.map(|()| ext::DeleteImageResponse {}))
     }
 
     async fn guest_exec(

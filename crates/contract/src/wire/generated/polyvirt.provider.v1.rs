@@ -266,6 +266,18 @@ pub struct Network {
     #[prost(string, tag = "2")]
     pub kind: ::prost::alloc::string::String,
 }
+/// The image as ImagePrepare answered it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteImageRequest {
+    /// A template name or id; empty if known by path.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// A path or volume; empty if known by id.
+    #[prost(string, tag = "2")]
+    pub path: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteImageResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GuestExecRequest {
     #[prost(string, tag = "1")]
@@ -686,6 +698,33 @@ pub mod extensions_client {
                 .insert(GrpcMethod::new("polyvirt.provider.v1.Extensions", "Inventory"));
             self.inner.unary(req, path, codec).await
         }
+        /// Deletes a prepared image that nothing uses any more. NOT_FOUND: it is already gone.
+        pub async fn delete_image(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteImageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteImageResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/DeleteImage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("polyvirt.provider.v1.Extensions", "DeleteImage"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Runs a command in the guest and waits for its end.
         pub async fn guest_exec(
             &mut self,
@@ -792,6 +831,14 @@ pub mod extensions_server {
             request: tonic::Request<super::InventoryRequest>,
         ) -> std::result::Result<
             tonic::Response<super::InventoryResponse>,
+            tonic::Status,
+        >;
+        /// Deletes a prepared image that nothing uses any more. NOT_FOUND: it is already gone.
+        async fn delete_image(
+            &self,
+            request: tonic::Request<super::DeleteImageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteImageResponse>,
             tonic::Status,
         >;
         /// Runs a command in the guest and waits for its end.
@@ -1100,6 +1147,51 @@ pub mod extensions_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = InventorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/DeleteImage" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteImageSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::UnaryService<super::DeleteImageRequest>
+                    for DeleteImageSvc<T> {
+                        type Response = super::DeleteImageResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteImageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::delete_image(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteImageSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

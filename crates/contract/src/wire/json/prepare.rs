@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::error::ProviderError;
-use crate::model::ImageOrigin;
+use crate::model::{Headers, ImageOrigin};
 
 use super::image::image_of;
 use super::read::{Object, parse_object};
@@ -158,7 +158,7 @@ fn origin_json(origin: &ImageOrigin) -> OriginJson<'_> {
             }
         }
         ImageOrigin::Http { url, headers } => {
-            let headers = (!headers.is_empty()).then_some(headers);
+            let headers = (!headers.0.is_empty()).then_some(&headers.0);
             OriginJson {
                 url,
                 headers,
@@ -282,7 +282,7 @@ fn proxmox_of(object: &Object<'_>) -> Result<ImageOrigin> {
 fn http_of(object: &Object<'_>) -> Result<ImageOrigin> {
     Ok(ImageOrigin::Http {
         url: object.text("url")?,
-        headers: object.texts_by_key("headers")?,
+        headers: Headers(object.texts_by_key("headers")?),
     })
 }
 
