@@ -74,7 +74,7 @@ fn cat(vm: &Vm, path: &str) -> ExecOutput {
         _ => None,
     });
     match file.filter(|bytes| !bytes.is_empty()) {
-        Some(bytes) => said(0, bytes.clone()),
+        Some(bytes) => said(0, Bytes::copy_from_slice(bytes)),
         None if path == "/etc/hostname" => said(0, line(hostname(vm))),
         None => failed(
             1,

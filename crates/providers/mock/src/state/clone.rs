@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polyvirt_contract::model::{CloneMode, CloneVm, Cloned, CreateVm};
+use polyvirt_contract::model::{CloneMode, CloneVm, Cloned};
 use polyvirt_contract::{ProviderError, Result};
 use serde::Deserialize;
 
@@ -110,14 +110,7 @@ fn customize(copy: &mut Vm, customization: Customization) {
     if customization.hostname.is_empty() {
         return;
     }
-    let seed = copy.seed.get_or_insert_with(|| {
-        let nothing = CreateVm::default();
-        Box::new(Seed::new(
-            false,
-            None,
-            nothing.meta_data,
-            nothing.network_data,
-        ))
-    });
+    let nothing = || Box::new(Seed::new(false, b"", b"", b""));
+    let seed = copy.seed.get_or_insert_with(nothing);
     seed.hostname = customization.hostname.into();
 }

@@ -146,8 +146,8 @@ impl State {
     }
 
     fn image_is_unused(&self, image: &PreparedImage) -> Result<()> {
-        let uses = |vm: &&Vm| *vm.image == *image.id.as_str() || *vm.image == *image.path;
-        let Some(vm) = self.vms.values().find(uses) else {
+        let uses = |vm: &Vm| *vm.image == *image.id.as_str() || *vm.image == *image.path;
+        let Some(vm) = self.vms.values().find(|vm| uses(vm)) else {
             return Ok(());
         };
         let message = format!(

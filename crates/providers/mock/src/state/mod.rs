@@ -77,7 +77,8 @@ pub(crate) struct State {
     mode: TaskMode,
     resize: Resize,
     times: Times,
-    vms: BTreeMap<VmKey, Vm>,
+    /// Boxed: a map that grows at its end leaves half of each node empty.
+    vms: BTreeMap<VmKey, Box<Vm>>,
     by_identity: BTreeMap<Identity, VmKey>,
     by_name: BTreeMap<Box<str>, VmKey>,
     hosts: Hosts,
@@ -162,7 +163,7 @@ impl State {
             ..self.numbers
         };
         let vms = std::mem::take(&mut self.vms);
-        self.load(numbers, vms.into_values());
+        self.load(numbers, vms.into_values().map(|vm| *vm));
     }
 
     /// Puts a VM into all indexes and takes its room.
@@ -172,7 +173,7 @@ impl State {
         }
         self.by_name.insert(vm.name.clone(), vm.key);
         self.hosts.take(vm.host, vm.reserved());
-        self.vms.insert(vm.key, vm);
+        self.vms.insert(vm.key, Box::new(vm));
     }
 
     /// Takes a VM out of all indexes, gives back its room and tells that it is gone.
@@ -204,11 +205,17 @@ impl State {
     }
 
     fn vm(&self, key: VmKey) -> Result<&Vm> {
-        self.vms.get(&key).ok_or_else(|| not_there(&key.id()))
+        self.vms
+            .get(&key)
+            .map(AsRef::as_ref)
+            .ok_or_else(|| not_there(&key.id()))
     }
 
     fn vm_mut(&mut self, key: VmKey) -> Result<&mut Vm> {
-        self.vms.get_mut(&key).ok_or_else(|| not_there(&key.id()))
+        self.vms
+            .get_mut(&key)
+            .map(AsMut::as_mut)
+            .ok_or_else(|| not_there(&key.id()))
     }
 
     fn key(&self, id: &VmId) -> Result<VmKey> {
@@ -344,7 +351,7 @@ impl State {
     }
 
     pub(crate) fn get(&self, key: VmKey) -> Option<&Vm> {
-        self.vms.get(&key)
+        self.vms.get(&key).map(AsRef::as_ref)
     }
 
     pub(crate) fn keys(&self) -> Vec<VmKey> {

@@ -107,7 +107,7 @@ impl State {
 
     pub(super) fn guest_off(&mut self, key: VmKey, boot: u32) {
         let same = |vm: &crate::state::Vm| vm.boots == boot && vm.runs() && !vm.volatile.hung;
-        if self.vms.get(&key).is_some_and(same) {
+        if self.get(key).is_some_and(same) {
             // The VM was looked up just above, so stopping it cannot miss.
             let _ = self.stop(key);
         }

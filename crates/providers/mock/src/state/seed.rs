@@ -1,20 +1,21 @@
 //! What arrived for the guest's first boot, kept so that tests can see that it did.
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// First-boot data of one VM. It may hold secrets, so its debug form tells the digest only.
+///
+/// The bytes are copied out of the request: a slice of it would keep the whole message of the wire in memory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Seed {
     pub(crate) ignition: bool,
     #[serde(with = "text", default)]
-    pub(crate) user_data: Bytes,
+    pub(crate) user_data: Box<[u8]>,
     #[serde(with = "text", default)]
-    pub(crate) meta_data: Bytes,
+    pub(crate) meta_data: Box<[u8]>,
     #[serde(with = "text", default)]
-    pub(crate) network_data: Bytes,
+    pub(crate) network_data: Box<[u8]>,
     pub(crate) user_data_digest: Box<str>,
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub(crate) hostname: Box<str>,
@@ -27,16 +28,15 @@ impl std::fmt::Debug for Seed {
 }
 
 impl Seed {
-    pub(crate) fn new(ignition: bool, user: Option<Bytes>, meta: Bytes, network: Bytes) -> Self {
-        let user_data = user.unwrap_or_default();
-        let hostname = hostname_in(&meta).or_else(|| hostname_in(&user_data));
+    pub(crate) fn new(ignition: bool, user_data: &[u8], meta: &[u8], network: &[u8]) -> Self {
+        let hostname = hostname_in(meta).or_else(|| hostname_in(user_data));
         Self {
             ignition,
-            user_data_digest: digest(&user_data).into(),
+            user_data_digest: digest(user_data).into(),
             hostname: hostname.unwrap_or_default().into(),
-            user_data,
-            meta_data: meta,
-            network_data: network,
+            user_data: user_data.into(),
+            meta_data: meta.into(),
+            network_data: network.into(),
         }
     }
 
@@ -88,7 +88,6 @@ pub(crate) fn hostname_in(yaml: &[u8]) -> Option<String> {
 
 /// Bytes in JSON: readable where they are text, hex where they are not.
 mod text {
-    use bytes::Bytes;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
     #[derive(Serialize, Deserialize)]
@@ -98,7 +97,7 @@ mod text {
         Hex(String),
     }
 
-    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, out: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], out: S) -> Result<S::Ok, S::Error> {
         let form = match std::str::from_utf8(bytes) {
             Ok(text) => Form::Text(text.into()),
             Err(_) => Form::Hex(super::hex(bytes)),
@@ -106,17 +105,16 @@ mod text {
         form.serialize(out)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Bytes, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Box<[u8]>, D::Error> {
         match Form::deserialize(input)? {
-            Form::Text(text) => Ok(Bytes::from(text.into_owned())),
+            Form::Text(text) => Ok(text.into_owned().into_bytes().into()),
             Form::Hex(hex) => (0..hex.len())
                 .step_by(2)
                 .map(|at| {
                     hex.get(at..at + 2)
                         .and_then(|pair| u8::from_str_radix(pair, 16).ok())
                 })
-                .collect::<Option<Vec<u8>>>()
-                .map(Bytes::from)
+                .collect::<Option<Box<[u8]>>>()
                 .ok_or_else(|| D::Error::custom("bytes are not in hex")),
         }
     }
@@ -128,24 +126,17 @@ mod tests {
 
     #[test]
     fn the_hostname_is_found_in_meta_data_before_user_data() {
-        let user = Bytes::from("#cloud-config\nhostname: from-user\n");
-        let meta = Bytes::from("instance-id: a\nlocal-hostname: \"from-meta\"\n");
-        let seed = Seed::new(false, Some(user.clone()), meta, Bytes::new());
-        assert_eq!(&*seed.hostname, "from-meta");
-        let seed = Seed::new(false, Some(user), Bytes::new(), Bytes::new());
-        assert_eq!(&*seed.hostname, "from-user");
+        let user = b"#cloud-config\nhostname: from-user\n";
+        let meta = b"instance-id: a\nlocal-hostname: \"from-meta\"\n";
+        assert_eq!(&*Seed::new(false, user, meta, b"").hostname, "from-meta");
+        assert_eq!(&*Seed::new(false, user, b"", b"").hostname, "from-user");
         assert_eq!(hostname_in(b"  hostname: nested\n"), None);
     }
 
     #[test]
     fn bytes_survive_json_whether_they_are_text_or_not() {
         for bytes in [&b"#cloud-config\n\"q\"\n"[..], &[0xff, 0x00, 0x9f]] {
-            let seed = Seed::new(
-                true,
-                Some(Bytes::copy_from_slice(bytes)),
-                Bytes::new(),
-                Bytes::new(),
-            );
+            let seed = Seed::new(true, bytes, b"", b"");
             let json = serde_json::to_string(&seed).expect("serializable");
             assert_eq!(serde_json::from_str::<Seed>(&json).expect("readable"), seed);
         }

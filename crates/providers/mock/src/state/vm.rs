@@ -300,12 +300,15 @@ fn seed(request: &CreateVm) -> Option<Seed> {
         && request.network_data.is_empty();
     (!empty).then(|| {
         let ignition = matches!(request.user_data, Some(UserData::Ignition(_)));
-        let user_data = request.user_data.as_ref().map(|data| data.bytes().clone());
+        let user_data = request
+            .user_data
+            .as_ref()
+            .map_or(&[][..], |data| data.bytes());
         Seed::new(
             ignition,
             user_data,
-            request.meta_data.clone(),
-            request.network_data.clone(),
+            &request.meta_data,
+            &request.network_data,
         )
     })
 }
