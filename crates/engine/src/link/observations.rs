@@ -38,9 +38,16 @@ pub struct Observations {
     /// VMs that were there before the present stream and have not been told in it yet.
     untold: Option<HashSet<VmId>>,
     synced: bool,
+    /// Whether the picture was ever complete.
+    complete_once: bool,
 }
 
 impl Observations {
+    /// Whether the picture was complete at least once since the link was made.
+    pub const fn complete_once(&self) -> bool {
+        self.complete_once
+    }
+
     /// Whether a VM that is not in here is not on the hypervisor, as far as the stream knows.
     pub const fn synced(&self) -> bool {
         self.synced
@@ -146,6 +153,7 @@ impl Observations {
     fn complete(&mut self) -> Vec<Concerns> {
         let first = !self.synced;
         self.synced = true;
+        self.complete_once = true;
         let untold = self.untold.take().unwrap_or_default();
         let mut concerns: Vec<_> = untold.into_iter().filter_map(|id| self.remove(&id, None, 0)).collect();
         if first {

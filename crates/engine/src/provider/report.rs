@@ -26,6 +26,10 @@ pub fn status(
     let mut new = provider.status.clone().unwrap_or_default();
     new.observed_generation = provider.metadata.generation;
     new.connected_vms = Some(usage.number());
+    if problem.is_none() && is_connecting(view) && new.healthy.is_some() {
+        // This process has just begun. What the last one knew is still the best that can be told.
+        return new;
+    }
     let finding = match (problem, view) {
         (Some(problem), _) => misconfigured(&mut new, problem),
         (None, None) => connecting(),
@@ -43,6 +47,10 @@ pub fn status(
     new
 }
 
+fn is_connecting(view: Option<&View>) -> bool {
+    view.is_none_or(|view| view.standing == Standing::Connecting)
+}
+
 fn misconfigured(status: &mut ProviderStatus, problem: &Problem) -> Finding {
     status.connected_since = None;
     Finding::new(kind::READY, Truth::False, problem.reason, problem.to_string())
@@ -56,7 +64,9 @@ fn standing(status: &mut ProviderStatus, view: &View) -> Finding {
     match &view.standing {
         Standing::Connecting => connecting(),
         Standing::Connected { since, latency } => {
-            status.connected_since = Some(Time(*since));
+            // A manager that starts anew is no interruption of the provider.
+            let unbroken = status.connected_since.take().filter(|_| status.healthy == Some(true));
+            status.connected_since = Some(unbroken.unwrap_or(Time(*since)));
             status.latency_ms = i64::try_from(latency.as_millis()).ok();
             status.circuit = Some(CircuitState::Closed);
             Finding::new(kind::READY, Truth::True, Reason::Connected, "The provider answers")

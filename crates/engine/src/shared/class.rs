@@ -1,7 +1,6 @@
 //! The controller of VMClasses: who uses it, and what each provider would ignore of it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{ClassValidation, VMClass, VMClassStatus, VirtualMachineSpec};
@@ -12,7 +11,7 @@ use polyvirt_plan::{Reason, honoured};
 use super::{Protection, Usage, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
-use crate::link::{Link, Standing};
+use crate::link::Standing;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::Target;
@@ -72,17 +71,18 @@ fn ready(class: &VMClass) -> Finding {
 /// One result for each connected provider in the class's namespace.
 fn validations(ctx: &Context, class: &VMClass, old: &VMClassStatus) -> BTreeMap<String, ClassValidation> {
     let namespace = class.metadata.namespace.as_deref().unwrap_or_default();
-    let near = ctx.links.all().into_iter().filter(|link| link.key.namespace() == namespace);
-    near.filter_map(|link| validation(ctx, class, &link, old)).collect()
+    let near = ctx.stores.providers.keys().into_iter().filter(|key| key.namespace() == namespace);
+    near.filter_map(|key| validation(ctx, class, &key, old)).collect()
 }
 
-fn validation(ctx: &Context, class: &VMClass, link: &Arc<Link>, old: &VMClassStatus) -> Option<(String, ClassValidation)> {
-    let view = link.view();
-    let name = link.key.name().to_owned();
+/// What was last known of a provider that does not answer now stays.
+fn validation(ctx: &Context, class: &VMClass, provider: &ObjectKey, old: &VMClassStatus) -> Option<(String, ClassValidation)> {
+    let name = provider.name().to_owned();
     let before = old.validation_results.get(&name);
-    if !matches!(view.standing, Standing::Connected { .. }) {
+    let view = ctx.links.get(provider).map(|link| link.view());
+    let Some(view) = view.filter(|view| matches!(view.standing, Standing::Connected { .. })) else {
         return before.map(|b| (name, b.clone()));
-    }
+    };
     let fields = honoured::fields_in_use(&VirtualMachineSpec::default(), Some(&class.spec), &[]);
     let ignored = honoured::ignored(&fields, &view.features);
     let problem = class_from(&class.spec).err();

@@ -20,7 +20,7 @@ impl<'a> Pass<'a> {
         let identity = record::identity(&vm);
         let provider_key = provider_of(&vm);
         let provider = ctx.stores.providers.get(&provider_key);
-        let reach = reach(ctx.links.get(&provider_key), provider.is_some());
+        let reach = reach(ctx.links.get(&provider_key), provider.is_some(), ctx.now());
         let loaded = Loaded::load(ctx, &vm, provider);
         let rival = rival(ctx, key, &vm, &identity);
         let record = record::record(&vm);

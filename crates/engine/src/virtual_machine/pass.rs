@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use polyvirt_api::infra::VirtualMachine;
 use polyvirt_contract::model::{VmRef, VmState};
 use polyvirt_contract::{Capabilities, Features, Identity, Provider};
@@ -154,15 +155,20 @@ fn same_moment(a: &VmState, b: &VmState) -> bool {
     (a.power, a.cpu, a.memory_mib, &a.disks, &a.nics) == (b.power, b.cpu, b.memory_mib, &b.disks, &b.nics)
 }
 
+/// How long the first complete word of a provider about its VMs is waited for, before it is asked about each.
+const FIRST_PICTURE: SignedDuration = SignedDuration::from_secs(30);
+
 /// What a link's standing means to a pass.
-pub(super) fn reach(link: Option<Arc<Link>>, exists: bool) -> Reach {
+pub(super) fn reach(link: Option<Arc<Link>>, exists: bool, now: Timestamp) -> Reach {
     let Some(link) = link else {
         // The Provider object is there but its controller has not made the link yet.
         return if exists { Reach::Connecting } else { Reach::Missing };
     };
     let view = link.view();
     match (view.standing, view.provider) {
-        (Standing::Connected { .. }, Some(provider)) => {
+        (Standing::Connected { since, .. }, Some(provider))
+            if link.seen(|seen| seen.complete_once()) || now.duration_since(since) > FIRST_PICTURE =>
+        {
             Reach::Ready(Ready { link, provider, features: view.features, capabilities: view.capabilities })
         }
         (Standing::Unavailable { .. }, _) => Reach::Unavailable,

@@ -21,6 +21,9 @@ pub const RESEND_AFTER: Duration = Duration::from_secs(15);
 /// How long a create that nobody remembers may take to show, on a provider where create is not find-or-create.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
 
+/// A provider that is connected but slow to tell of its VMs wakes nobody.
+const CONNECTING_RECHECK: Duration = Duration::from_secs(31);
+
 /// The one next step for these facts.
 pub fn next_step(facts: &Facts<'_>) -> Step {
     let step = match facts.object.life {
@@ -104,7 +107,7 @@ fn alive(facts: &Facts<'_>) -> Step {
 fn unreachable(facts: &Facts<'_>) -> Option<Step> {
     match facts.provider {
         ProviderFacts::Ready { .. } => None,
-        ProviderFacts::Connecting => Some(Step::wait(WaitFor::ProviderConnecting)),
+        ProviderFacts::Connecting => Some(Step::wait_at_most(WaitFor::ProviderConnecting, CONNECTING_RECHECK)),
         ProviderFacts::Unavailable => Some(Step::wait(WaitFor::ProviderUnavailable)),
         ProviderFacts::Missing => Some(Step::wait(WaitFor::ProviderMissing)),
     }

@@ -53,7 +53,7 @@ pub struct PassEnd<'a> {
 /// The status to write, or `None` if what is there says the same; and the events of the transition.
 pub fn report(end: &PassEnd<'_>) -> (Option<VirtualMachineStatus>, Vec<Note>) {
     let old = end.vm.status.clone().unwrap_or_default();
-    if *end.outcome == Outcome::Waiting(Wait { on: WaitFor::ProviderConnecting, recheck: None }) {
+    if matches!(end.outcome, Outcome::Waiting(Wait { on: WaitFor::ProviderConnecting, .. })) {
         return (None, Vec::new());
     }
     let new = status(end, &old);
