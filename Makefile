@@ -53,6 +53,10 @@ test: ## Everything: tools, lint and all tests, on a real etcd and kube-apiserve
 test-all: ## All tests, without looking at tools and lint first
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); $(CARGO_TEST) --no-fail-fast
 
+.PHONY: bench
+bench: tools build ## Measure what the manager costs, against the budgets of docs/reference/budgets.md (BENCH_ARGS="--quick")
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); target/fast/polyvirt bench $(BENCH_ARGS)
+
 .PHONY: test-unit
 test-unit: ## Only the tests inside the crates: no control plane, seconds
 	@$(STEP) unit $(CARGO_TEST) --lib --bins

@@ -48,6 +48,8 @@ pub enum Command {
     Crds(Crds),
     /// Check a provider at an address against the contract
     Conformance(Conformance),
+    /// Measure what the manager costs, against its budgets, on a control plane of its own
+    Bench(crate::commands::bench::Options),
 }
 
 /// Options of `polyvirt manager`.

@@ -79,10 +79,17 @@ impl ImagePass<'_> {
         for note in notes {
             self.ctx.cluster.event(&about, note);
         }
-        if let Some(change) = self.ctx.stores.images.written(crate::runtime::trim::metadata(written)) {
+        self.keep(written);
+        Ok(())
+    }
+
+    /// Takes the answer to a write into the cache, and tells whom it concerns: it may bring an edit with it.
+    fn keep(&mut self, written: VMImage) {
+        let written = crate::runtime::trim::metadata(written);
+        if let Some(change) = self.ctx.stores.images.written(written.clone()) {
             self.ctx.observer.image(change);
         }
-        Ok(())
+        self.image = Arc::new(written);
     }
 
     /// Copies on providers go before the object does. Until there is a copy the object carries no mark of this.
@@ -119,9 +126,8 @@ impl ImagePass<'_> {
             return Ok(());
         }
         list.push(names::IMAGE_FINALIZER.to_owned());
-        let written = crate::runtime::trim::metadata(self.patch_finalizers(json!(list)).await?);
-        self.ctx.stores.images.written(written.clone());
-        self.image = Arc::new(written);
+        let written = self.patch_finalizers(json!(list)).await?;
+        self.keep(written);
         Ok(())
     }
 }

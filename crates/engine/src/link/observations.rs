@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{Identity, TaskId, VmId};
@@ -13,8 +14,8 @@ use crate::runtime::key::ObjectKey;
 /// How many ended tasks and deleted VMs are remembered. More than can be in flight at once.
 const REMEMBERED: usize = 4096;
 
-/// How long the silence of a stream about a task is believed.
-const RELIED_ON: SignedDuration = SignedDuration::from_secs(50);
+/// How long a stream may be silent about a task before the provider is asked: it may have forgotten the task.
+pub const TASK_SILENCE: Duration = Duration::from_secs(60);
 
 /// Whom a word of the provider concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,8 @@ pub struct Observations {
     by_identity: HashMap<Identity, VmId>,
     gone: Remembered<VmId, u64>,
     tasks: Remembered<TaskId, TaskState>,
-    waiting: HashMap<TaskId, Waiter>,
+    /// Who waits for the word of a task's end, and since when.
+    waiting: HashMap<TaskId, (ObjectKey, Timestamp)>,
     /// VMs that were there before the present stream and have not been told in it yet.
     untold: Option<HashSet<VmId>>,
     synced: bool,
@@ -73,7 +75,7 @@ impl Observations {
         self.vms.is_empty()
     }
 
-    /// A new stream begins: everything will be told again, but not the tasks that ended in between.
+    /// A new stream begins: every VM will be told again, but no task that ended before it.
     pub fn begin_stream(&mut self) {
         self.synced = false;
         self.waiting.clear();
@@ -83,6 +85,7 @@ impl Observations {
     /// The stream broke: what is here may be old.
     pub fn end_stream(&mut self) {
         self.synced = false;
+        self.waiting.clear();
     }
 
     /// Takes a message of the stream.
@@ -168,18 +171,18 @@ impl Observations {
         }
         let waiter = self.waiting.remove(&id);
         self.tasks.put(id, state);
-        waiter.map(|waiter| Concerns::Object(waiter.object))
+        waiter.map(|(object, _)| Concerns::Object(object))
     }
 
-    /// Whether the stream will tell of the task's end. A stream that stays silent for long is not relied on: ask.
+    /// Whether the stream can still be relied on to tell of the task's end.
     pub fn awaits(&self, task: &TaskId, now: Timestamp) -> bool {
-        let recent = |waiter: &Waiter| now.duration_since(waiter.since) < RELIED_ON;
-        self.synced && self.waiting.get(task).is_some_and(recent)
+        let silent = |since: &Timestamp| Duration::try_from(now.duration_since(*since)).unwrap_or_default();
+        self.synced && self.waiting.get(task).is_some_and(|(_, since)| silent(since) < TASK_SILENCE)
     }
 
-    /// Wake this object when the task ends.
-    pub fn await_task(&mut self, task: &TaskId, object: &ObjectKey, since: Timestamp) {
-        self.waiting.insert(task.clone(), Waiter { object: object.clone(), since });
+    /// Wake this object when the task ends. The provider has just said that it runs.
+    pub fn await_task(&mut self, task: &TaskId, object: &ObjectKey, now: Timestamp) {
+        self.waiting.insert(task.clone(), (object.clone(), now));
     }
 
     /// How the task ended, if the stream has told.
@@ -188,12 +191,6 @@ impl Observations {
         self.waiting.remove(task);
         Some(state)
     }
-}
-
-/// Who waits for a task, and since when the provider was last asked about it.
-struct Waiter {
-    object: ObjectKey,
-    since: Timestamp,
 }
 
 /// A map that forgets its oldest entries.
@@ -277,19 +274,6 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_ended_while_the_stream_was_broken_is_asked_for() {
-        let mut seen = Observations::default();
-        let begin = Timestamp::UNIX_EPOCH;
-        seen.apply(VmEvent::Synced);
-        seen.await_task(&"t".into(), &ObjectKey::new("ns", "a"), begin);
-        assert!(seen.awaits(&"t".into(), begin));
-        assert!(!seen.awaits(&"t".into(), begin + SignedDuration::from_secs(60)), "a silent stream");
-        seen.begin_stream();
-        seen.apply(VmEvent::Synced);
-        assert!(!seen.awaits(&"t".into(), begin), "a new stream");
-    }
-
-    #[test]
     fn a_task_wakes_whoever_waits_whether_it_ends_before_or_after() {
         let mut seen = Observations::default();
         let object = ObjectKey::new("ns", "a");
@@ -300,5 +284,18 @@ mod tests {
         assert!(seen.apply(end).is_empty());
         assert_eq!(seen.take_task(&"t".into()), Some(TaskState::Succeeded));
         assert_eq!(seen.take_task(&"t".into()), None);
+    }
+
+    #[test]
+    fn a_stream_is_relied_on_until_it_breaks_or_stays_silent() {
+        let at = |second| Timestamp::from_second(second).expect("in range");
+        let mut seen = Observations::default();
+        seen.apply(VmEvent::Synced);
+        seen.await_task(&"t".into(), &ObjectKey::new("ns", "a"), at(0));
+        assert!(seen.awaits(&"t".into(), at(59)));
+        assert!(!seen.awaits(&"t".into(), at(60)));
+        seen.begin_stream();
+        seen.apply(VmEvent::Synced);
+        assert!(!seen.awaits(&"t".into(), at(1)), "the word may have been lost between the streams");
     }
 }

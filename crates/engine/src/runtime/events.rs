@@ -1,14 +1,22 @@
 //! Kubernetes events: best effort, few at a time, never in the way of the work.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use polyvirt_api::names;
 use polyvirt_plan::{Note, Severity};
-use tokio::sync::mpsc;
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::About;
+use crate::runtime::repeats::{Repeats, Telling};
 
 /// An event on its way.
 #[derive(Clone, Debug)]
@@ -24,48 +32,132 @@ pub const WAITING: usize = 8192;
 /// The API cuts longer notes off with an error.
 const LONGEST_NOTE: usize = 1000;
 const AT_ONCE: usize = 4;
+const CONTROLLER: &str = "polyvirt";
 
 /// Sends events until it is told to stop and the channel is empty. Repeats are folded into a series.
 pub async fn run(client: Client, mut queue: mpsc::Receiver<Told>, stop: CancellationToken) {
-    let reporter = Reporter { controller: "polyvirt".into(), instance: std::env::var("POD_NAME").ok() };
-    let recorder = Recorder::new(client, reporter);
-    let limit = std::sync::Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
+    let sender = Arc::new(Sender::new(client));
+    let limit = Arc::new(Semaphore::new(AT_ONCE));
     loop {
         let told = tokio::select! {
             told = queue.recv() => told,
             () = stop.cancelled() => queue.try_recv().ok(),
         };
         let Some(told) = told else { break };
-        let Ok(permit) = limit.clone().acquire_owned().await else { break };
-        let recorder = recorder.clone();
+        let Ok(permit) = limit.clone().acquire_owned().await else {
+            break;
+        };
+        let sender = sender.clone();
         tokio::spawn(async move {
-            if let Err(error) = recorder.publish(&event(&told.note), &reference(&told.about)).await {
-                tracing::debug!(%error, object = ?told.about.key, "event not sent");
-            }
+            sender.send(&told).await;
             drop(permit);
         });
     }
     // The last ones are still on their way.
-    let _ = limit.acquire_many(u32::try_from(AT_ONCE).unwrap_or(1)).await;
+    let _ = limit
+        .acquire_many(u32::try_from(AT_ONCE).unwrap_or(1))
+        .await;
 }
 
-fn event(note: &Note) -> Event {
-    let mut text = note.message.clone();
-    if text.len() > LONGEST_NOTE {
-        let end = (0..=LONGEST_NOTE).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
-        text.truncate(end);
-        text.push('…');
+struct Sender {
+    client: Client,
+    instance: String,
+    repeats: Mutex<Repeats>,
+}
+
+impl Sender {
+    fn new(client: Client) -> Self {
+        let instance = std::env::var("POD_NAME").unwrap_or_else(|_| CONTROLLER.to_owned());
+        Self {
+            client,
+            instance,
+            repeats: Mutex::new(Repeats::new(Instant::now())),
+        }
     }
-    Event {
-        type_: match note.severity {
-            Severity::Normal => EventType::Normal,
-            Severity::Warning => EventType::Warning,
-        },
-        reason: note.reason.as_str().to_owned(),
-        note: Some(text),
-        action: "Reconcile".to_owned(),
-        secondary: None,
+
+    async fn send(&self, told: &Told) {
+        let now = Timestamp::now();
+        let number = u64::try_from(now.as_nanosecond()).unwrap_or_default();
+        let telling = self.repeats(|repeats| repeats.tell(&sameness(told), Instant::now(), number));
+        let api = Api::namespaced(self.client.clone(), told.about.key.object.namespace());
+        let sent = match telling.count {
+            1 => {
+                api.create(&PostParams::default(), &self.event(told, telling, now))
+                    .await
+            }
+            _ => repeat(&api, told, telling, now).await,
+        };
+        if let Err(error) = sent {
+            tracing::debug!(%error, object = ?told.about.key, "event not sent");
+            self.repeats(|repeats| repeats.forget(&sameness(told)));
+        }
     }
+
+    fn repeats<T>(&self, work: impl FnOnce(&mut Repeats) -> T) -> T {
+        work(&mut self.repeats.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn event(&self, told: &Told, telling: Telling, now: Timestamp) -> Event {
+        let severity = match told.note.severity {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        };
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name(told, telling)),
+                ..ObjectMeta::default()
+            },
+            type_: Some(severity.to_owned()),
+            reason: Some(told.note.reason.as_str().to_owned()),
+            note: Some(shortened(&told.note.message)),
+            action: Some("Reconcile".to_owned()),
+            event_time: Some(MicroTime(now)),
+            regarding: Some(reference(&told.about)),
+            reporting_controller: Some(CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            ..Event::default()
+        }
+    }
+}
+
+/// Events that agree in this are one series, whatever their words.
+fn sameness(told: &Told) -> impl std::hash::Hash + use<'_> {
+    (
+        &told.about.key,
+        &told.about.uid,
+        told.note.reason.as_str(),
+        told.note.severity,
+    )
+}
+
+async fn repeat(
+    api: &Api<Event>,
+    told: &Told,
+    telling: Telling,
+    now: Timestamp,
+) -> kube::Result<Event> {
+    let series = json!({"series": {"count": telling.count, "lastObservedTime": MicroTime(now)}});
+    api.patch(
+        &name(told, telling),
+        &PatchParams::default(),
+        &Patch::Merge(series),
+    )
+    .await
+}
+
+fn name(told: &Told, telling: Telling) -> String {
+    format!("{}.{:x}", told.about.key.object.name(), telling.series)
+}
+
+fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST_NOTE {
+        return message.to_owned();
+    }
+    let end = (0..=LONGEST_NOTE)
+        .rev()
+        .find(|i| message.is_char_boundary(*i))
+        .unwrap_or(0);
+    format!("{}…", &message[..end])
 }
 
 fn reference(about: &About) -> ObjectReference {

@@ -6,6 +6,7 @@ pub mod events;
 pub mod key;
 pub mod kube_cluster;
 pub mod queue;
+pub mod repeats;
 pub mod store;
 pub mod trim;
 pub mod vm_index;

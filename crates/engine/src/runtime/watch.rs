@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::runtime::dispatch::{Dispatcher, Source};
 use crate::runtime::key::ObjectKey;
 use crate::runtime::store::{Change, Store};
-use crate::runtime::trim;
+use crate::runtime::trim::{self, Compact};
 
 /// Objects in one answer of a first list.
 const PAGE: u32 = 500;
@@ -58,7 +58,7 @@ pub async fn objects<K>(
     tell: impl Fn(Change<K>, Source) + Send,
     listed: watch::Sender<bool>,
 ) where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Compact + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let api: Api<DeserializeGuard<K>> = scope.api(client);
     let config = watcher::Config::default().any_semantic().page_size(PAGE);
@@ -84,7 +84,7 @@ struct Feed<'a, K, T> {
 
 impl<K, T> Feed<'_, K, T>
 where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone,
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Compact + Clone,
     T: Fn(Change<K>, Source),
 {
     fn take(&mut self, event: watcher::Event<DeserializeGuard<K>>) {
@@ -109,7 +109,7 @@ where
         }
         match object.0 {
             Ok(object) => {
-                if let Some(change) = self.store.watched(trim::metadata(object)) {
+                if let Some(change) = self.store.watched(trim::for_cache(object)) {
                     (self.tell)(change, self.source());
                 }
             }

@@ -8,7 +8,7 @@ use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 use polyvirt_plan::virtual_machine::desired::class_from;
 use polyvirt_plan::{Reason, honoured};
 
-use super::{Protection, Usage, protect, status_body};
+use super::{Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
 use crate::link::Standing;
@@ -39,7 +39,7 @@ async fn pass(ctx: &Context, object: &ObjectKey, class: &VMClass) -> Result<(), 
         return Ok(());
     }
     let written: VMClass = cluster::patch(&*ctx.cluster, &key, Patch::Status(status_body(&key, &new))).await?;
-    ctx.stores.classes.written(crate::runtime::trim::metadata(written));
+    keep(&ctx.stores.classes, &class, written);
     Ok(())
 }
 

@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
 use crate::runtime::key::{Key, ObjectKey};
+use crate::runtime::store::Store;
+use crate::runtime::trim;
 use crate::runtime::vm_index::Target;
 
 /// Names shown in a message about users.
@@ -116,6 +118,15 @@ where
         }
         Err(ClusterError::NotFound) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Takes the answer to a status write into the cache, unless it brings an edit with it: that is left to the watch, which
+/// wakes whom it concerns.
+fn keep<K: Resource>(store: &Store<K>, before: &K, written: K) {
+    let (old, new) = (before.meta(), written.meta());
+    if old.generation == new.generation && old.deletion_timestamp == new.deletion_timestamp {
+        store.written(trim::metadata(written));
     }
 }
 

@@ -10,7 +10,7 @@ use polyvirt_api::infra::{
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 use polyvirt_plan::Reason;
 
-use super::{Protection, Usage, protect, status_body};
+use super::{Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
 use crate::next::Next;
@@ -44,7 +44,7 @@ async fn pass(ctx: &Context, object: &ObjectKey, network: &VMNetworkAttachment) 
     }
     let written: VMNetworkAttachment =
         cluster::patch(&*ctx.cluster, &key, Patch::Status(status_body(&key, &new))).await?;
-    ctx.stores.networks.written(crate::runtime::trim::metadata(written));
+    keep(&ctx.stores.networks, &network, written);
     Ok(())
 }
 

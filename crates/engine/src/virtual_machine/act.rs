@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use kube::api::ObjectMeta;
+use polyvirt_api::infra::VirtualMachine;
 use polyvirt_api::names;
-use polyvirt_contract::model::{CreateVm, PowerOp, PowerRequest};
+use polyvirt_contract::model::{CreateVm, PowerOp, PowerRequest, PowerState};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, RequestId, TaskId};
 use polyvirt_plan::user_data::{self, Sources};
 use polyvirt_plan::virtual_machine::size::differences;
 use polyvirt_plan::virtual_machine::{
-    Claim, Intent, Operation, OperationKind, Outcome, Release, Sent, Shape, Step, Wait, record,
+    Applied, Claim, Desired, Intent, Operation, OperationKind, Outcome, Release, Sent, Shape, Step, Wait, record,
 };
 use polyvirt_plan::{Note, Problem, Reason};
 use serde_json::json;
@@ -17,11 +19,10 @@ use serde_json::json;
 use super::pass::{Flow, Pass, Reach, Seen};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Memo;
+use crate::link::observations::TASK_SILENCE;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 
-/// A task that the provider's stream tells of is asked for only if the stream stays silent this long.
-const STREAMED_TASK_RECHECK: Duration = Duration::from_secs(60);
 /// How often a task is asked for where no stream tells of it.
 const POLLED_TASK_RECHECK: Duration = Duration::from_secs(2);
 
@@ -31,6 +32,7 @@ impl Pass<'_> {
         match step {
             Step::Claim => self.take_claim().await,
             Step::RecordIntent => self.record_intent().await,
+            Step::RecordChange(kind) => self.record_change(kind).await,
             Step::Look => self.look().await,
             Step::CheckTask(task) => self.check_task(task).await,
             Step::Create => self.create().await,
@@ -67,9 +69,12 @@ impl Pass<'_> {
     /// Writes, and goes on with the object as it is then.
     pub(super) async fn write(&mut self, patch: Patch) -> Result<(), ClusterError> {
         let key = Key::new(Kind::VirtualMachine, self.key.clone());
-        let written: polyvirt_api::infra::VirtualMachine =
-            cluster::patch(&*self.ctx.cluster, &key, patch).await?;
+        let written: VirtualMachine = cluster::patch(&*self.ctx.cluster, &key, patch).await?;
         let written = crate::runtime::trim::metadata(written);
+        if self.is_overtaken_by(&written) {
+            // The watch has nothing newer to tell, so nobody else would look at the edit.
+            self.come_again = Some(Next::After(Duration::ZERO));
+        }
         if let Some(change) = self.ctx.stores.vms.written(written.clone()) {
             self.ctx.observer.vm(change);
         }
@@ -77,8 +82,22 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Whether the answer to a write of ours shows an edit that this pass does not know of.
+    fn is_overtaken_by(&self, written: &VirtualMachine) -> bool {
+        let (known, now) = (&self.vm.metadata, &written.metadata);
+        let others = |meta: &ObjectMeta| {
+            let mut annotations = meta.annotations.clone().unwrap_or_default();
+            annotations.remove(names::IDENTITY_ANNOTATION);
+            annotations
+        };
+        self.generation != now.generation || known.labels != now.labels || others(known) != others(now)
+    }
+
+    /// What an earlier VM had been brought to says nothing about the new one.
     async fn record_intent(&mut self) -> Flow {
         self.intent = Intent::JustWritten;
+        self.record.id = None;
+        self.record.applied = Applied::default();
         let creating = Outcome::InFlight(OperationKind::Create);
         match self.write_status(&creating).await {
             Ok(()) => Flow::Continue,
@@ -86,12 +105,24 @@ impl Pass<'_> {
         }
     }
 
+    async fn record_change(&mut self, kind: OperationKind) -> Flow {
+        match kind {
+            OperationKind::Reconfigure => self.record.applied.shape = None,
+            _ => self.record.applied.power = None,
+        }
+        match self.write_status(&Outcome::InFlight(kind)).await {
+            Ok(()) => Flow::Continue,
+            Err(error) => Flow::Abandon(Next::after_refusal(&error)),
+        }
+    }
+
     async fn check_task(&mut self, task: TaskId) -> Flow {
         let Reach::Ready(ready) = &self.reach else { return Flow::Continue };
-        let told = ready.link.seen(|seen| (seen.take_task(&task), seen.awaits(&task, self.ctx.now())));
+        let now = self.ctx.now();
+        let told = ready.link.seen(|seen| (seen.take_task(&task), seen.awaits(&task, now)));
         let state = match told {
             (Some(state), _) => Ok(state),
-            (None, true) => Ok(TaskState::Running { percent: None }),
+            (None, true) => return self.in_flight(),
             (None, false) => ready.provider.task_status(&task).await,
         };
         match state {
@@ -105,12 +136,15 @@ impl Pass<'_> {
     }
 
     fn await_task(&mut self, task: &TaskId) -> Flow {
-        let now = self.ctx.now();
         if let Reach::Ready(ready) = &self.reach
             && ready.features.has(Extension::Watch)
         {
-            ready.link.seen(|seen| seen.await_task(task, &self.key, now));
+            ready.link.seen(|seen| seen.await_task(task, &self.key, self.ctx.now()));
         }
+        self.in_flight()
+    }
+
+    fn in_flight(&self) -> Flow {
         let kind = self.record.operation.as_ref().map_or(OperationKind::Create, |o| o.kind);
         Flow::End(Outcome::InFlight(kind))
     }
@@ -118,7 +152,7 @@ impl Pass<'_> {
     /// When to ask for a task that is in flight.
     pub(super) fn task_recheck(&self) -> Duration {
         let streamed = self.ready().is_some_and(|r| r.features.has(Extension::Watch));
-        let most = if streamed { STREAMED_TASK_RECHECK } else { POLLED_TASK_RECHECK };
+        let most = if streamed { TASK_SILENCE } else { POLLED_TASK_RECHECK };
         let stopping = self.record.operation.as_ref().filter(|o| o.kind == OperationKind::GracefulStop);
         match (stopping, &self.desired) {
             (Some(_), Ok(desired)) => most.min(desired.graceful_timeout.max(Duration::from_secs(1))),
@@ -133,10 +167,11 @@ impl Pass<'_> {
     }
 
     fn operation_failed(&mut self, error: ProviderError) -> Flow {
-        let failed = self.record.operation.take();
-        if failed.is_some_and(|o| o.kind == OperationKind::Reconfigure) {
+        match self.record.operation.take().map(|operation| operation.kind) {
             // Unlike everything, so that the change is sent again.
-            self.record.applied.shape = Some(Shape::default());
+            Some(OperationKind::Reconfigure) => self.record.applied.shape = Some(Shape::default()),
+            Some(OperationKind::Create) => self.record.applied.shape = None,
+            _ => {}
         }
         self.memo.sent = None;
         self.seen = Seen::Unknown;
@@ -154,6 +189,8 @@ impl Pass<'_> {
         match provider.create(request).await {
             Ok(created) => {
                 self.record.id = Some(created.id);
+                let shape = self.desired.as_ref().ok().map(Desired::shape);
+                self.record.applied = Applied { shape, ..Applied::default() };
                 self.accepted(OperationKind::Create, created.task)
             }
             Err(error) => self.create_failed(error),
@@ -211,27 +248,33 @@ impl Pass<'_> {
             Err(flow) => return flow,
         };
         let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else { return Flow::Continue };
-        let (provider, online) = (ready.provider.clone(), ready.capabilities.reconfigure_online);
+        let provider = ready.provider.clone();
+        let says_what_waits = ready.capabilities.reconfigure_online && ready.features.has(Extension::Identity);
         self.sending(OperationKind::Reconfigure, None);
         match provider.reconfigure(&vm, request).await {
             Ok(task) => {
-                self.reconfigure_accepted(online);
+                if !says_what_waits {
+                    self.expect_restart();
+                }
+                self.reconfigure_accepted();
                 self.accepted(OperationKind::Reconfigure, task)
             }
             Err(error) => self.failed(error),
         }
     }
 
-    /// A provider that cannot change a running VM, and does not say what waits, leaves it to us to say it.
-    fn reconfigure_accepted(&mut self, online: bool) {
-        let Ok(desired) = &self.desired else { return };
-        let shape = desired.shape();
-        let runs = self.present().is_some_and(|vm| vm.power == polyvirt_contract::model::PowerState::On);
-        if runs && !online {
-            let open = self.present().map(|vm| differences(&shape, vm)).unwrap_or_default();
+    /// A provider that cannot change all of a running VM, and does not say what waits, leaves it to us to say it. What the
+    /// VM has taken up all the same shows at the next look.
+    fn expect_restart(&mut self) {
+        let (Ok(desired), Some(vm)) = (&self.desired, self.present()) else { return };
+        if vm.power == PowerState::On {
+            let open = differences(&desired.shape(), vm);
             self.record.restart_required = open.into_iter().map(|d| d.field.to_owned()).collect();
         }
-        self.record.applied.shape = Some(shape);
+    }
+
+    fn reconfigure_accepted(&mut self) {
+        self.record.applied.shape = self.desired.as_ref().ok().map(Desired::shape);
         self.notes.push(Note::normal(Reason::Reconfigured, "The change of size, disks or networks was accepted"));
     }
 
@@ -301,13 +344,17 @@ impl Pass<'_> {
         })
     }
 
-    async fn render(&self, sources: &Sources<'_>) -> Result<user_data::Rendered, Flow> {
+    /// A Secret that cannot be read is told, and read again: nothing else would wake us.
+    async fn render(&mut self, sources: &Sources<'_>) -> Result<user_data::Rendered, Flow> {
         let mut secrets = std::collections::BTreeMap::new();
         for (_, name) in user_data::secrets_needed(sources) {
             let key = ObjectKey::new(self.key.namespace(), name);
             match self.ctx.cluster.secret(&key).await {
                 Ok(data) => secrets.insert(name.to_owned(), data),
-                Err(error) => return Err(Flow::End(Outcome::Stopped(unreadable(name, &error)))),
+                Err(error) => {
+                    self.come_again = Some(Next::after_refusal(&error));
+                    return Err(Flow::End(Outcome::Stopped(unreadable(name, &error))));
+                }
             };
         }
         user_data::render(sources, &secrets).map_err(|problem| Flow::End(Outcome::Stopped(problem)))

@@ -23,7 +23,7 @@ impl Pass<'_> {
         let written = self.write_status(&outcome).await;
         self.ctx.remember(&self.key, std::mem::take(&mut self.memo));
         match written {
-            Ok(()) => self.next(&outcome),
+            Ok(()) => self.come_again.unwrap_or_else(|| self.next(&outcome)),
             Err(error) => Next::after_refusal(&error),
         }
     }
@@ -33,7 +33,7 @@ impl Pass<'_> {
         let Some(vm) = self.present().cloned() else { return };
         self.end_shutdown(&vm);
         let Ok(desired) = &self.desired else { return };
-        let Outcome::Done(done) = outcome else { return };
+        let Outcome::Done(done @ (Done::Converged | Done::Drifted(_) | Done::RestartNeeded(_))) = outcome else { return };
         let (desired, done) = (desired.clone(), done.clone());
         self.memo.sent = None;
         self.apply_reached(&desired, &done, &vm);
@@ -41,6 +41,7 @@ impl Pass<'_> {
     }
 
     fn apply_reached(&mut self, desired: &Desired, done: &Done, vm: &VmState) {
+        self.record.applied.reached = self.generation;
         if power_matches(desired.power, vm.power) == Some(true) {
             self.record.applied.power = Some(desired.power);
         }
@@ -83,6 +84,7 @@ impl Pass<'_> {
         let observed = self.present().cloned();
         let (status, mut notes) = report(&PassEnd {
             vm: &self.vm,
+            generation: self.generation,
             record: &self.record,
             intent: self.intent,
             outcome,

@@ -27,6 +27,7 @@ impl<'a> Pass<'a> {
         let mut pass = Self {
             ctx,
             key: key.clone(),
+            generation: vm.metadata.generation,
             identity,
             claim: rival.is_some().then_some(Claim::Disputed),
             desired: Ok(Desired::default()),
@@ -35,12 +36,17 @@ impl<'a> Pass<'a> {
             seen: Seen::Unknown,
             memo: ctx.memo(key),
             notes: Vec::new(),
+            come_again: None,
             record,
             reach,
             vm,
         };
         pass.resolve(&loaded, rival);
         pass.seen = pass.told();
+        if let Seen::Present(vm) = pass.seen.clone() {
+            // By its identity, perhaps: a create whose answer was lost.
+            pass.found(&vm);
+        }
         pass
     }
 
@@ -60,6 +66,9 @@ impl<'a> Pass<'a> {
     /// find-or-create. Everywhere else the provider is asked.
     fn told(&self) -> Seen {
         let Reach::Ready(ready) = &self.reach else { return Seen::Unknown };
+        if self.claim == Some(Claim::Disputed) {
+            return Seen::Unknown;
+        }
         let (synced, found) = ready.link.seen(|seen| {
             let by_id = self.record.id.as_ref().and_then(|id| seen.get(id));
             (seen.synced(), by_id.or_else(|| seen.find(&self.identity)))

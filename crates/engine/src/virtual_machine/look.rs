@@ -69,7 +69,7 @@ impl Pass<'_> {
         }
         let seen = self.judge(Arc::new(vm));
         if let Seen::Present(vm) = &seen {
-            self.record.id = Some(vm.id.clone());
+            self.found(vm);
         }
         seen
     }

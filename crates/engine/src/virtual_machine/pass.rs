@@ -7,7 +7,7 @@ use polyvirt_api::infra::VirtualMachine;
 use polyvirt_contract::model::{VmRef, VmState};
 use polyvirt_contract::{Capabilities, Features, Identity, Provider};
 use polyvirt_plan::virtual_machine::{
-    Claim, Desired, Facts, Intent, Life, Observed, Outcome, ProviderFacts, Record, Sent, record,
+    Applied, Claim, Desired, Facts, Intent, Life, Observed, Outcome, ProviderFacts, Record, Sent, record,
 };
 use polyvirt_plan::{Note, Problem};
 
@@ -55,6 +55,8 @@ pub(super) struct Pass<'a> {
     pub ctx: &'a Context,
     pub key: ObjectKey,
     pub vm: Arc<VirtualMachine>,
+    /// The generation that `desired` was worked out from. The object may have moved on since.
+    pub generation: Option<i64>,
     pub identity: Identity,
     pub claim: Option<Claim>,
     pub reach: Reach,
@@ -65,6 +67,8 @@ pub(super) struct Pass<'a> {
     pub seen: Seen,
     pub memo: Memo,
     pub notes: Vec<Note>,
+    /// When to look again, where the outcome alone does not say it.
+    pub come_again: Option<Next>,
 }
 
 impl Pass<'_> {
@@ -125,6 +129,14 @@ impl Pass<'_> {
 
     pub fn is_deleting(&self) -> bool {
         matches!(record::object(&self.vm).life, Life::Deleting(_))
+    }
+
+    /// The VM is this one. If it was another, what that one had is no news of this one.
+    pub fn found(&mut self, vm: &VmState) {
+        if self.record.id.as_ref().is_some_and(|id| *id != vm.id) {
+            self.record.applied = Applied::default();
+        }
+        self.record.id = Some(vm.id.clone());
     }
 
     /// The VM to change, on behalf of this object. `None` while the VM has no id.

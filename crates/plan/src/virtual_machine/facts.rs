@@ -137,12 +137,15 @@ pub struct Record {
     pub restart_required: Vec<String>,
 }
 
-/// What was last confirmed on the hypervisor; `None` where nothing was yet.
+/// What the VM was last brought to. It is what tells an edit from drift, so it never claims more than is sure: before a
+/// change is sent, what it changes is forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// The power state, in the user's word.
+    /// The generation whose declaration the VM was last seen to meet. A VM that never met one is not missed when it is gone.
+    pub reached: Option<i64>,
+    /// The power state, in the user's word; `None` while it is not known whose doing it is.
     pub power: Option<DesiredPower>,
-    /// Size, disks and networks.
+    /// Size, disks and networks; `None` while it is not known whose doing they are.
     pub shape: Option<Shape>,
 }
 

@@ -12,7 +12,7 @@ use crate::virtual_machine::facts::{
     Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness, Intent, Life,
     Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts, RestartPolicy,
 };
-use crate::virtual_machine::size::{differences, power_matches};
+use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
 
 /// How long a change that was sent may take to show before it is sent again.
@@ -65,10 +65,20 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
     }
     match facts.observed {
         Observed::Unknown => Step::Look,
-        Observed::Absent => Step::Release(Release::Proved),
+        Observed::Absent => create_under_way(facts).unwrap_or(Step::Release(Release::Proved)),
         Observed::Stranger(_) => Step::Release(Release::NotOurs),
         Observed::Present(_) => Step::Delete,
     }
+}
+
+/// Without identity a create may have been sent that nobody remembers: its VM is waited for before anything else is done.
+fn create_under_way(facts: &Facts<'_>) -> Option<Step> {
+    let Intent::Older(since) = facts.intent else { return None };
+    if facts.provider.has_identity() || facts.record.id.is_some() {
+        return None;
+    }
+    let rest = remaining(facts.now, since, FORGOTTEN_AFTER)?;
+    Some(Step::wait_at_most(WaitFor::Effect(OperationKind::Create), rest.min(RESEND_AFTER)))
 }
 
 /// Without identity a VM of ours exists only if we wrote down the intent or its id first.
@@ -148,7 +158,7 @@ fn absent(facts: &Facts<'_>, desired: &Desired) -> Step {
     if facts.object.origin == Origin::Adopted && facts.record.id.is_none() {
         return Step::wait(WaitFor::AdoptionId);
     }
-    let lost = facts.record.applied.shape.is_some() || facts.object.origin == Origin::Adopted;
+    let lost = facts.record.applied.reached.is_some() || facts.object.origin == Origin::Adopted;
     if lost && desired.on_deletion == OnDrift::Report {
         return Step::Stop(missing());
     }
@@ -177,10 +187,7 @@ fn create(facts: &Facts<'_>) -> Step {
     match facts.intent {
         Intent::JustWritten => Step::Create,
         Intent::Missing => Step::RecordIntent,
-        Intent::Older(since) => match remaining(facts.now, since, FORGOTTEN_AFTER) {
-            Some(rest) => Step::wait_at_most(WaitFor::Effect(OperationKind::Create), rest.min(RESEND_AFTER)),
-            None => Step::RecordIntent,
-        },
+        Intent::Older(_) => create_under_way(facts).unwrap_or(Step::RecordIntent),
     }
 }
 
@@ -195,11 +202,25 @@ fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
         [shape, power]
     };
     if let Some(step) = first.into_iter().flatten().next() {
-        return step;
+        return announced(facts, desired, step);
     }
     reboot(facts, vm)
         .or_else(|| restart(facts, desired, vm))
         .unwrap_or_else(|| settled(facts, desired, vm))
+}
+
+/// A change is sent only when the record no longer claims what it changes.
+fn announced(facts: &Facts<'_>, desired: &Desired, step: Step) -> Step {
+    let applied = &facts.record.applied;
+    let claims = match &step {
+        Step::Power(_) => applied.power.is_some_and(|power| power != desired.power),
+        Step::Reconfigure => applied.shape.as_ref().is_some_and(|shape| *shape != desired.shape()),
+        _ => false,
+    };
+    match step.operation() {
+        Some(kind) if claims => Step::RecordChange(kind),
+        _ => step,
+    }
 }
 
 fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
@@ -210,14 +231,13 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
         return Some(Step::Reconfigure);
     }
     let first_time = facts.record.applied.shape.is_none();
+    if first_time && facts.object.origin == Origin::Created && !tells_shape(vm) {
+        // We made it, but nobody remembers with what, and the provider does not tell.
+        return Some(Step::Reconfigure);
+    }
     let acts = first_time || desired.on_size_drift == OnDrift::Correct;
     let open = found.iter().any(|d| !waits_for_restart(facts, vm, d));
     (acts && open).then_some(Step::Reconfigure)
-}
-
-/// Whether the provider's word about size and disks can be trusted to be complete.
-fn tells_shape(vm: &VmState) -> bool {
-    vm.cpu != 0 && vm.memory_mib != 0 && vm.disks.is_some() && vm.nics.is_some()
 }
 
 /// A difference that the provider, or the last pass, has already said a restart will mend.

@@ -34,6 +34,8 @@ pub enum Outcome {
 pub struct PassEnd<'a> {
     /// The object as it was read, with the status that is there.
     pub vm: &'a VirtualMachine,
+    /// The generation that the pass has acted on.
+    pub generation: Option<i64>,
     /// What the pass has to write down.
     pub record: &'a Record,
     /// Whether a create is about to be sent (providers without identity).
@@ -63,9 +65,8 @@ pub fn report(end: &PassEnd<'_>) -> (Option<VirtualMachineStatus>, Vec<Note>) {
 }
 
 fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus {
-    let generation = end.vm.metadata.generation;
     let mut new = old.clone();
-    record::write(end.record, &mut new, generation);
+    record::write(end.record, &mut new);
     new.create_intent = match end.intent {
         Intent::Missing => None,
         Intent::JustWritten => Some(Time(end.now)),
@@ -79,7 +80,7 @@ fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus
         new.ips.clear();
     }
     new.phase = Some(phase(end, old));
-    new.observed_generation = generation;
+    new.observed_generation = end.generation;
     let ready = ready(end);
     new.message = Some(ready.message.clone());
     conditions(end, &mut new, ready);
@@ -117,7 +118,7 @@ fn phase(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VMPhase {
     if is_missing(end.outcome) {
         return VMPhase::Failed;
     }
-    let created = end.record.applied.power.is_some();
+    let created = end.record.applied.reached.is_some();
     match end.outcome {
         Outcome::InFlight(OperationKind::Reconfigure)
         | Outcome::Waiting(Wait { on: WaitFor::Effect(OperationKind::Reconfigure), .. }) if created => {
@@ -263,7 +264,7 @@ const fn working(kind: OperationKind) -> &'static str {
 }
 
 fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Finding) {
-    let generation = end.vm.metadata.generation;
+    let generation = end.generation;
     let phase = status.phase.unwrap_or_default();
     let (reason, message) = (ready.reason, ready.message.clone());
     let mut list = std::mem::take(&mut status.conditions);

@@ -22,6 +22,12 @@ pub fn differences(declared: &Shape, vm: &VmState) -> Vec<Drift> {
         .collect()
 }
 
+/// Whether the provider speaks of everything that [`differences`] compares: only then does no difference mean as declared.
+pub fn tells_shape(vm: &VmState) -> bool {
+    let cards = vm.owner.is_some() && vm.nics.is_some();
+    vm.cpu != 0 && vm.memory_mib != 0 && named_disks(vm).is_some() && cards
+}
+
 fn cpu(declared: &Shape, vm: &VmState) -> Option<Drift> {
     let differs = vm.cpu != 0 && vm.cpu != declared.cpu;
     differs.then(|| drift("spec.resources.cpu", &declared.cpu, &vm.cpu))

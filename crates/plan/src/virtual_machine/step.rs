@@ -17,6 +17,8 @@ pub enum Step {
     Claim,
     /// Write down that a VM is about to be created (providers without identity).
     RecordIntent,
+    /// Write down that what was applied is about to change, so that our own change is never taken for somebody else's.
+    RecordChange(OperationKind),
     /// Ask the provider for the VM: by id, by identity, or by name.
     Look,
     /// Ask how the task stands.

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod bench;
 mod conformance;
 mod crds;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use crate::cli::{Cli, Command};
 /// Runs what was asked for.
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
+        Command::Bench(options) => block_on(bench::run(options)),
         Command::Conformance(options) => block_on(conformance::run(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Manager(options) => block_on(manager::run(options)),

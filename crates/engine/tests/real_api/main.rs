@@ -1,0 +1,29 @@
+//! The whole manager on a real kube-apiserver, with mocks for hypervisors.
+//!
+//! One program, so that one control plane serves all tests; each test has its own namespace and its own manager. Tests that
+//! restart the API server or read its audit log share a second control plane and take turns on it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
+
+mod at_rest;
+mod bad_input;
+mod basic;
+mod bulkhead;
+mod crash;
+mod defects;
+mod deletion;
+mod drift;
+mod guest_data;
+mod identity;
+mod images;
+mod lifecycle;
+mod ownership;
+mod power;
+mod providers;
+mod reconfigure;
+mod shared_objects;
+mod support;

@@ -1,0 +1,132 @@
+//! Kubernetes as the manager reaches it: every call may be refused, lost, or be the manager's last.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use polyvirt_api::names;
+use polyvirt_contract::Identity;
+use polyvirt_engine::cluster::{About, Cluster, ClusterError, Patch, SecretData};
+use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
+use polyvirt_plan::Note;
+use serde_json::Value;
+
+use crate::effect::Effect;
+use crate::world::{Refusal, Sim};
+
+/// Kubernetes as the manager reaches it.
+pub struct SimCluster {
+    pub sim: Arc<Sim>,
+}
+
+#[async_trait]
+impl Cluster for SimCluster {
+    async fn patch(&self, key: &Key, patch: Patch) -> Result<String, ClusterError> {
+        let effect = self.classify(key, &patch);
+        let work = async { self.write(effect, key, &patch) };
+        self.sim.perform(effect, || describe(key, &patch), work, refused).await
+    }
+
+    async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError> {
+        let work = async { Ok(self.sim.world().api.secret(key)) };
+        self.sim.perform(Effect::Secret, || key.to_string(), work, refused).await
+    }
+
+    fn event(&self, about: &About, note: Note) {
+        self.sim.world().summary.count("events", note.reason.as_str());
+        self.sim.note(|| format!("      event {:?}: {} {}", about.key, note.reason, note.message));
+    }
+}
+
+impl SimCluster {
+    fn classify(&self, key: &Key, patch: &Patch) -> Effect {
+        let world = self.sim.world();
+        let stored = world.api.get(key);
+        match (key.kind, patch) {
+            (Kind::VirtualMachine, Patch::Metadata(body)) if lists_finalizer(body) => Effect::Claim,
+            (Kind::VirtualMachine, Patch::Metadata(_)) => Effect::Release,
+            (Kind::VirtualMachine, Patch::Status(body)) => {
+                let intent = &body["status"]["createIntent"];
+                let written = stored.map_or(&Value::Null, |object| &object["status"]["createIntent"]);
+                if intent.is_null() || intent == written { Effect::Status } else { Effect::Intent }
+            }
+            (Kind::VMImage, Patch::Metadata(_)) => Effect::ImageMark,
+            (Kind::VMImage, Patch::Status(_)) => Effect::ImageStatus,
+            _ => Effect::SharedWrite,
+        }
+    }
+
+    fn write(&self, effect: Effect, key: &Key, patch: &Patch) -> Result<String, ClusterError> {
+        let before = self.sim.world().api.get(key).cloned();
+        let answer = self.sim.world().api.patch(key, patch);
+        if let (Effect::Release, Ok(_), Some(before)) = (effect, &answer, before) {
+            self.check_release(&before);
+        }
+        answer
+    }
+
+    /// The finalizer may go only when no VM of the object is left, or when the user wants it so.
+    fn check_release(&self, object: &Value) {
+        let identity = identity_of(object);
+        let forced = object["metadata"]["annotations"][names::FORCE_DELETE_ANNOTATION] == "true";
+        let retained = object["spec"]["deletionPolicy"] == "Retain";
+        let mut world = self.sim.world();
+        if forced || retained {
+            world.ledger.left_behind.insert(identity);
+            return;
+        }
+        let others = world.api.list(Kind::VirtualMachine).any(|(_, other)| {
+            identity_of(other) == identity && other["metadata"]["uid"] != object["metadata"]["uid"]
+        });
+        let left: Vec<_> = self.sim.mock.vms().into_iter().map(|vm| vm.id).collect();
+        let left = left.iter().find(|id| world.ledger.identity(id) == Some(&identity));
+        if let (Some(vm), false) = (left, others) {
+            let text = format!("The finalizer of {identity} went although its VM {vm} is there");
+            world.ledger.violation(text);
+        }
+    }
+}
+
+fn lists_finalizer(body: &Value) -> bool {
+    let list = body["metadata"]["finalizers"].as_array();
+    list.is_some_and(|list| list.iter().any(|f| f == names::VIRTUAL_MACHINE_FINALIZER))
+}
+
+/// The identity that an object carries, or will.
+pub fn identity_of(object: &Value) -> Identity {
+    let written = object["metadata"]["annotations"][names::IDENTITY_ANNOTATION].as_str();
+    let uid = object["metadata"]["uid"].as_str();
+    Identity::from(written.or(uid).unwrap_or_default())
+}
+
+fn refused<T>(refusal: Refusal) -> Result<T, ClusterError> {
+    let down = || ClusterError::Unavailable("the simulation says so".to_owned());
+    Err(match refusal {
+        Refusal::Refused(chance) => match chance % 4 {
+            0 => ClusterError::Conflict,
+            1 => ClusterError::Forbidden("the simulation says so".to_owned()),
+            _ => down(),
+        },
+        Refusal::AnswerLost(_) | Refusal::TimedOut | Refusal::Down => down(),
+    })
+}
+
+fn describe(key: &Key, patch: &Patch) -> String {
+    match patch {
+        Patch::Metadata(body) => format!("{key:?} {body}"),
+        Patch::Status(body) => {
+            let status = &body["status"];
+            let none = Vec::new();
+            let conditions = status["conditions"].as_array().unwrap_or(&none);
+            let ready = conditions.iter().find(|c| c["type"] == "Ready").map(|c| c["reason"].clone());
+            format!(
+                "{key:?} phase {} ready {} id {} operation {} applied {} intent {}",
+                status["phase"],
+                ready.unwrap_or_default(),
+                status["id"],
+                status["operation"],
+                status["applied"],
+                status["createIntent"]
+            )
+        }
+    }
+}

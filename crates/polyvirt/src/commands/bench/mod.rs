@@ -1,0 +1,176 @@
+//! `polyvirt bench`: what the manager costs, against its budgets.
+//!
+//! ```text
+//!   this process                          children
+//!   bench ── creates, edits, watches ──►  kube-apiserver ── etcd
+//!   mock  ◄── gRPC ── manager ──────────────────▲
+//!     ▲ counts, out-of-band changes             └── audit log: who wrote what
+//! ```
+//!
+//! Counts and ratios, not seconds: they mean the same on any machine.
+
+mod budgets;
+mod docs;
+mod floor;
+mod lab;
+mod objects;
+mod options;
+mod process;
+mod report;
+mod screen;
+mod stages;
+mod writes;
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use budgets::{BUDGETS, Budget, LARGE, Name, Stage, VMS};
+use lab::Lab;
+pub use options::{Options, Output};
+use report::{Circumstances, Report};
+
+const QUICK_VMS: usize = 300;
+const QUICK_LARGE: usize = 2000;
+
+/// Thorough or quick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    Full,
+    Quick,
+}
+
+/// What is to be measured, and how.
+struct Plan {
+    vms: usize,
+    large: usize,
+    pace: Pace,
+    only: Vec<Name>,
+}
+
+impl Plan {
+    fn of(options: &Options) -> Self {
+        let (pace, vms, large) = if options.quick {
+            (Pace::Quick, QUICK_VMS, QUICK_LARGE)
+        } else {
+            (Pace::Full, VMS, LARGE)
+        };
+        let vms = options.vms.unwrap_or(vms);
+        Self {
+            vms,
+            large: options.large.unwrap_or(large).max(vms),
+            pace,
+            only: options.only.clone(),
+        }
+    }
+
+    fn wants(&self, budget: &Budget) -> bool {
+        self.only.is_empty() || self.only.contains(&budget.name)
+    }
+
+    fn wants_any(&self, stages: &[Stage]) -> bool {
+        BUDGETS
+            .iter()
+            .any(|budget| stages.contains(&budget.stage) && self.wants(budget))
+    }
+
+    fn pick<T>(&self, full: T, quick: T) -> T {
+        match self.pace {
+            Pace::Full => full,
+            Pace::Quick => quick,
+        }
+    }
+
+    /// Generous: a limit only for what will never come.
+    fn limit(vms: usize) -> Duration {
+        Duration::from_secs(120)
+            + Duration::from_millis(50) * u32::try_from(vms).unwrap_or(u32::MAX)
+    }
+}
+
+/// What all stages work with.
+struct Bench {
+    lab: Lab,
+    plan: Plan,
+    report: Report,
+}
+
+impl Bench {
+    fn wants(&self, name: Name) -> bool {
+        name.budget().is_some_and(|budget| self.plan.wants(budget))
+    }
+
+    /// Takes a figure, if it was asked for.
+    fn figure(&mut self, name: Name, vms: usize, value: f64) {
+        if let Some(budget) = name.budget().filter(|budget| self.plan.wants(budget)) {
+            self.report.figure(budget, vms, value);
+        }
+    }
+}
+
+/// Measures, prints, and fails if a budget is exceeded.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let plan = Plan::of(&options);
+    let report = Report::new(Circumstances::here(plan.vms, plan.large));
+    let mut bench = Bench {
+        lab: Lab::start().await?,
+        plan,
+        report,
+    };
+    let outcome = measure(&mut bench).await;
+    print(&options, &bench.report)?;
+    outcome.with_context(|| {
+        format!(
+            "The log of the manager ends with:\n{}",
+            bench.lab.manager.last_words()
+        )
+    })?;
+    if let Some(path) = &options.write_docs {
+        docs::write(path, &bench.report)?;
+    }
+    match bench.report.over().as_slice() {
+        [] => Ok(()),
+        names => bail!(
+            "Over budget: {}",
+            names
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+    }
+}
+
+async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+    stages::create::run(bench).await?;
+    if bench.plan.wants_any(&[Stage::Memory]) {
+        stages::memory::run(bench)?;
+    }
+    if bench.plan.wants_any(&[Stage::Rest]) {
+        stages::rest::run(bench).await?;
+    }
+    if bench.plan.wants_any(&[Stage::Drift]) {
+        stages::drift::run(bench).await?;
+    }
+    if bench.plan.wants_any(&[Stage::Edit]) {
+        stages::edit::run(bench).await?;
+    }
+    if bench.plan.wants_any(&[Stage::Large, Stage::Restart]) {
+        stages::large::run(bench).await?;
+    }
+    if bench.plan.wants_any(&[Stage::Restart]) {
+        stages::restart::run(bench).await?;
+    }
+    Ok(())
+}
+
+fn print(options: &Options, report: &Report) -> anyhow::Result<()> {
+    let text = match options.output {
+        Output::Table => report.table(),
+        Output::Json => serde_json::to_string_pretty(&report.json())? + "\n",
+    };
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("Cannot write")
+}

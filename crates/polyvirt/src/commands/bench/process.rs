@@ -1,0 +1,282 @@
+//! The manager as a process of its own, so that its memory is its own.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+const SHOWN_LOG_LINES: usize = 15;
+
+/// A running manager; dropping it kills it.
+pub struct Manager {
+    child: Child,
+    pid: u32,
+    probes: SocketAddr,
+    metrics: SocketAddr,
+    log: PathBuf,
+}
+
+/// Memory of a process, in MiB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    /// Now.
+    pub resident: f64,
+    /// The most there ever was.
+    pub peak: f64,
+}
+
+/// What the manager's counters say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// Passes since it was started.
+    pub passes: u64,
+    /// Objects that wait to be looked at.
+    pub waiting: u64,
+}
+
+impl Manager {
+    /// Starts this program as a manager of one namespace and returns when its caches are filled.
+    pub async fn start(kubeconfig: &Path, namespace: &str, log: PathBuf) -> anyhow::Result<Self> {
+        let (probes, metrics) = (free_address().await?, free_address().await?);
+        let child = spawn(&arguments(kubeconfig, namespace, probes, metrics), &log)?;
+        let pid = child.id().context("The manager ended at once")?;
+        let mut manager = Self {
+            child,
+            pid,
+            probes,
+            metrics,
+            log,
+        };
+        manager.until_ready().await?;
+        Ok(manager)
+    }
+
+    async fn until_ready(&mut self) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        while get(self.probes, "/readyz").await.is_err() {
+            self.check_alive()?;
+            if begin.elapsed() > START_LIMIT {
+                bail!(
+                    "The manager is not ready after {} s:\n{}",
+                    START_LIMIT.as_secs(),
+                    self.last_words()
+                );
+            }
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Fails with the end of its log if it has ended.
+    pub fn check_alive(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("The manager ended with {status}:\n{}", self.last_words()),
+        }
+    }
+
+    /// The end of its log.
+    pub fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(SHOWN_LOG_LINES)..].join("\n")
+    }
+
+    /// The memory that it occupies.
+    pub fn memory(&self) -> anyhow::Result<Memory> {
+        let path = format!("/proc/{}/status", self.pid);
+        let status = std::fs::read_to_string(&path)
+            .with_context(|| format!("Cannot read {path}: the bench needs Linux"))?;
+        let mib = |field| {
+            kib_after(&status, field)
+                .map(|kib| f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / 1024.0)
+        };
+        match (mib("VmRSS:"), mib("VmHWM:")) {
+            (Some(resident), Some(peak)) => Ok(Memory { resident, peak }),
+            _ => bail!("The manager has no memory any more:\n{}", self.last_words()),
+        }
+    }
+
+    /// The processor time that it has used so far.
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
+        let path = format!("/proc/{}/stat", self.pid);
+        let stat = std::fs::read_to_string(&path)
+            .with_context(|| format!("Cannot read {path}: the bench needs Linux"))?;
+        Ok(cpu_in(&stat))
+    }
+
+    /// What its counters say.
+    pub async fn activity(&mut self) -> anyhow::Result<Activity> {
+        self.check_alive()?;
+        let text = get(self.metrics, "/metrics")
+            .await
+            .context("The manager does not serve its metrics")?;
+        Ok(activity(&text))
+    }
+
+    /// Kills it, as a crash would.
+    pub async fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("Cannot stop the manager")
+    }
+}
+
+fn arguments(
+    kubeconfig: &Path,
+    namespace: &str,
+    probes: SocketAddr,
+    metrics: SocketAddr,
+) -> Vec<String> {
+    let kubeconfig = kubeconfig.display().to_string();
+    let (probes, metrics) = (probes.to_string(), metrics.to_string());
+    let words = [
+        "manager",
+        "--kubeconfig",
+        &kubeconfig,
+        "--namespaces",
+        namespace,
+    ];
+    let addresses = [
+        "--health-probe-bind-address",
+        &probes,
+        "--metrics-bind-address",
+        &metrics,
+    ];
+    words
+        .into_iter()
+        .chain(addresses)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Starts it through `setpriv` where there is one: then it ends even if we are killed.
+fn spawn(arguments: &[String], log: &Path) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("Cannot find this program's file")?;
+    let mut guarded = Command::new("setpriv");
+    guarded.args(["--pdeathsig", "KILL", "--"]).arg(&program);
+    match start(guarded, arguments, log) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            start(Command::new(&program), arguments, log)
+        }
+        other => other,
+    }
+    .with_context(|| format!("Cannot start {}", program.display()))
+}
+
+fn start(mut command: Command, arguments: &[String], log: &Path) -> io::Result<Child> {
+    let output = File::create(log)?;
+    let errors = output.try_clone()?;
+    command.args(arguments).kill_on_drop(true);
+    command
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .spawn()
+}
+
+async fn free_address() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .context("No port is free on 127.0.0.1")?;
+    Ok(listener.local_addr()?)
+}
+
+/// The body of a page that answers with 200.
+async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, io::Error>(answer)
+    };
+    let answer = timeout(Duration::from_secs(10), exchange).await??;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok(body.to_owned()),
+        _ => bail!(
+            "{path} answers {}",
+            answer.lines().next().unwrap_or("nothing")
+        ),
+    }
+}
+
+fn activity(metrics: &str) -> Activity {
+    let sum = |name: &str| {
+        let lines = metrics.lines().filter(|line| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(['{', ' ']))
+        });
+        lines
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+            .sum()
+    };
+    Activity {
+        passes: sum("virtrigaud_manager_reconcile_total"),
+        waiting: sum("virtrigaud_queue_depth"),
+    }
+}
+
+/// Time in user and system mode, which the kernel tells in hundredths of a second. The name before may hold spaces.
+fn cpu_in(stat: &str) -> Duration {
+    let fields = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace();
+    let hundredths: u64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    Duration::from_millis(hundredths * 10)
+}
+
+/// The number of kB that follows a word, as the files of `/proc` have it.
+pub fn kib_after(text: &str, word: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(word))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_summed_over_their_labels() {
+        let text = "# TYPE virtrigaud_manager_reconcile counter\n\
+                    virtrigaud_manager_reconcile_total{kind=\"VMClass\",outcome=\"success\"} 3\n\
+                    virtrigaud_manager_reconcile_total{kind=\"Provider\",outcome=\"wait\"} 4\n\
+                    virtrigaud_queue_depth 5\n";
+        assert_eq!(
+            activity(text),
+            Activity {
+                passes: 7,
+                waiting: 5
+            }
+        );
+    }
+
+    #[test]
+    fn processor_time_is_read_from_proc() {
+        let stat = "42 (poly virt) S 1 42 42 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 8 0 100 0 0";
+        assert_eq!(cpu_in(stat), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn memory_is_read_from_proc() {
+        let text = "Name:\tpolyvirt\nVmHWM:\t   40960 kB\nVmRSS:\t   20480 kB\n";
+        assert_eq!(kib_after(text, "VmRSS:"), Some(20_480));
+        assert_eq!(kib_after(text, "VmSwap:"), None);
+    }
+}
