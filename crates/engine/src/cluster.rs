@@ -56,7 +56,10 @@ impl About {
     /// The object as the API server gave it to us.
     pub fn of<K: Resource>(kind: Kind, object: &K) -> Self {
         let uid = object.meta().uid.clone().unwrap_or_default();
-        Self { key: Key::new(kind, ObjectKey::of(object)), uid }
+        Self {
+            key: Key::new(kind, ObjectKey::of(object)),
+            uid,
+        }
     }
 }
 
@@ -74,7 +77,12 @@ pub trait Cluster: Send + Sync {
 }
 
 /// Writes, and parses the answer.
-pub async fn patch<K: DeserializeOwned>(cluster: &dyn Cluster, key: &Key, patch: Patch) -> Result<K, ClusterError> {
+pub async fn patch<K: DeserializeOwned>(
+    cluster: &dyn Cluster,
+    key: &Key,
+    patch: Patch,
+) -> Result<K, ClusterError> {
     let text = cluster.patch(key, patch).await?;
-    serde_json::from_str(&text).map_err(|e| ClusterError::Invalid(format!("cannot read the answer: {e}")))
+    serde_json::from_str(&text)
+        .map_err(|e| ClusterError::Invalid(format!("cannot read the answer: {e}")))
 }

@@ -66,8 +66,21 @@ pub struct Context {
 
 impl Context {
     /// A context with nothing remembered, as after a start.
-    pub fn new(stores: Arc<Stores>, cluster: Arc<dyn Cluster>, links: Arc<Links>, clock: Clock, observer: Arc<dyn Observer>) -> Self {
-        Self { stores, cluster, links, clock, observer, memos: Mutex::default() }
+    pub fn new(
+        stores: Arc<Stores>,
+        cluster: Arc<dyn Cluster>,
+        links: Arc<Links>,
+        clock: Clock,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self {
+            stores,
+            cluster,
+            links,
+            clock,
+            observer,
+            memos: Mutex::default(),
+        }
     }
 
     /// The time.
@@ -77,7 +90,12 @@ impl Context {
 
     /// What is remembered of a VM.
     pub fn memo(&self, key: &ObjectKey) -> Memo {
-        self.memos.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned().unwrap_or_default()
+        self.memos
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Remembers something of a VM; nothing is kept for a VM of which there is nothing to remember.

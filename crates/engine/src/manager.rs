@@ -35,7 +35,10 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { namespaces: Vec::new(), concurrency: 32 }
+        Self {
+            namespaces: Vec::new(),
+            concurrency: 32,
+        }
     }
 }
 
@@ -58,8 +61,19 @@ struct Parts {
 
 impl Manager {
     /// A manager for the cluster behind the client, with the ways to reach providers that the runtime knows.
-    pub fn new(client: Client, config: Config, runtime: Arc<dyn Runtime>, metrics: Arc<Metrics>) -> Self {
-        Self { client, config, runtime, metrics, ready: watch::Sender::new(false) }
+    pub fn new(
+        client: Client,
+        config: Config,
+        runtime: Arc<dyn Runtime>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            client,
+            config,
+            runtime,
+            metrics,
+            ready: watch::Sender::new(false),
+        }
     }
 
     /// Turns true when all caches are filled and work has begun.
@@ -76,9 +90,28 @@ impl Manager {
         let dispatcher = Arc::new(Dispatcher::new(stores.clone(), queue.clone()));
         let clock: Clock = Arc::new(Timestamp::now);
         let cluster = Arc::new(KubeCluster::new(self.client.clone(), events_in));
-        let ctx = Context::new(stores.clone(), cluster, links.clone(), clock.clone(), dispatcher.clone());
-        let sessions = Sessions::new(self.runtime.clone(), links, dispatcher.clone(), clock, self.metrics.clone(), stop.child_token());
-        let parts = Arc::new(Parts { ctx, sessions, queue, backoff: Backoff::default(), metrics: self.metrics.clone() });
+        let ctx = Context::new(
+            stores.clone(),
+            cluster,
+            links.clone(),
+            clock.clone(),
+            dispatcher.clone(),
+        );
+        let sessions = Sessions::new(
+            self.runtime.clone(),
+            links,
+            dispatcher.clone(),
+            clock,
+            self.metrics.clone(),
+            stop.child_token(),
+        );
+        let parts = Arc::new(Parts {
+            ctx,
+            sessions,
+            queue,
+            backoff: Backoff::default(),
+            metrics: self.metrics.clone(),
+        });
         let mut background = JoinSet::new();
         let listed = self.watch(&mut background, &stores, &dispatcher);
         let events = tokio::spawn(events::run(self.client.clone(), events_out, stop.clone()));
@@ -96,11 +129,21 @@ impl Manager {
         if self.config.namespaces.is_empty() {
             return vec![Scope::Cluster];
         }
-        self.config.namespaces.iter().cloned().map(Scope::Namespace).collect()
+        self.config
+            .namespaces
+            .iter()
+            .cloned()
+            .map(Scope::Namespace)
+            .collect()
     }
 
     /// One watch a kind and scope. The receivers tell when each has its first list.
-    fn watch(&self, tasks: &mut JoinSet<()>, stores: &Arc<Stores>, dispatcher: &Arc<Dispatcher>) -> Vec<watch::Receiver<bool>> {
+    fn watch(
+        &self,
+        tasks: &mut JoinSet<()>,
+        stores: &Arc<Stores>,
+        dispatcher: &Arc<Dispatcher>,
+    ) -> Vec<watch::Receiver<bool>> {
         let mut listed = Vec::new();
         for scope in self.scopes() {
             for (ready, feed) in self.feeds(&scope, stores, dispatcher) {
@@ -112,7 +155,12 @@ impl Manager {
         listed
     }
 
-    fn feeds(&self, scope: &Scope, stores: &Arc<Stores>, dispatcher: &Arc<Dispatcher>) -> Vec<(watch::Receiver<bool>, BoxFuture<'static, ()>)> {
+    fn feeds(
+        &self,
+        scope: &Scope,
+        stores: &Arc<Stores>,
+        dispatcher: &Arc<Dispatcher>,
+    ) -> Vec<(watch::Receiver<bool>, BoxFuture<'static, ()>)> {
         macro_rules! feed {
             ($field:ident, $changed:ident) => {{
                 let (sender, receiver) = watch::channel(false);
@@ -161,7 +209,9 @@ async fn drain(parts: &Arc<Parts>) {
         }
     };
     if tokio::time::timeout(patience, idle).await.is_err() {
-        tracing::warn!("passes were still under way at the end; they are taken up again at the next start");
+        tracing::warn!(
+            "passes were still under way at the end; they are taken up again at the next start"
+        );
     }
 }
 
@@ -174,8 +224,11 @@ impl Parts {
             Next::After(_) => "wait",
             Next::Backoff => "error",
         };
-        self.metrics.pass(ticket.key.kind.name(), outcome, begin.elapsed());
-        self.metrics.queue_depth.set(i64::try_from(self.queue.waiting()).unwrap_or(i64::MAX));
+        self.metrics
+            .pass(ticket.key.kind.name(), outcome, begin.elapsed());
+        self.metrics
+            .queue_depth
+            .set(i64::try_from(self.queue.waiting()).unwrap_or(i64::MAX));
         self.count(ticket.key.kind);
         self.schedule(&ticket.key, &ticket.lane, next);
     }
@@ -190,7 +243,10 @@ impl Parts {
             Kind::VMNetworkAttachment => stores.networks.len(),
         };
         let label = KindLabel { kind: kind.name() };
-        self.metrics.objects.get_or_create(&label).set(i64::try_from(number).unwrap_or(i64::MAX));
+        self.metrics
+            .objects
+            .get_or_create(&label)
+            .set(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
     async fn reconcile(&self, key: &Key) -> Next {
@@ -215,6 +271,7 @@ impl Parts {
             }
             Next::Backoff => self.backoff.failed(key),
         };
-        self.queue.add_after(key.clone(), lane.clone(), Urgency::Event, pause);
+        self.queue
+            .add_after(key.clone(), lane.clone(), Urgency::Event, pause);
     }
 }

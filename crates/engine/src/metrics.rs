@@ -130,38 +130,102 @@ impl Metrics {
     /// Registers everything under the names of the reference page.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("virtrigaud");
-        registry.register("manager_reconcile", "Passes over objects", self.passes.clone());
-        registry.register("manager_reconcile_duration_seconds", "Time of a pass", self.pass_seconds.clone());
-        registry.register("provider_rpc_requests", "Calls to providers", self.calls.clone());
-        registry.register("provider_rpc_latency_seconds", "Time of a call to a provider", self.call_seconds.clone());
-        registry.register("vm_operations", "Operations on VMs", self.operations.clone());
-        registry.register("circuit_breaker_state", "0 closed, 1 half open, 2 open", self.circuit.clone());
-        registry.register("circuit_breaker_failures", "Failures that count against a provider", self.circuit_failures.clone());
+        registry.register(
+            "manager_reconcile",
+            "Passes over objects",
+            self.passes.clone(),
+        );
+        registry.register(
+            "manager_reconcile_duration_seconds",
+            "Time of a pass",
+            self.pass_seconds.clone(),
+        );
+        registry.register(
+            "provider_rpc_requests",
+            "Calls to providers",
+            self.calls.clone(),
+        );
+        registry.register(
+            "provider_rpc_latency_seconds",
+            "Time of a call to a provider",
+            self.call_seconds.clone(),
+        );
+        registry.register(
+            "vm_operations",
+            "Operations on VMs",
+            self.operations.clone(),
+        );
+        registry.register(
+            "circuit_breaker_state",
+            "0 closed, 1 half open, 2 open",
+            self.circuit.clone(),
+        );
+        registry.register(
+            "circuit_breaker_failures",
+            "Failures that count against a provider",
+            self.circuit_failures.clone(),
+        );
         registry.register("errors", "Errors by reason", self.errors.clone());
-        registry.register("queue_depth", "Objects that wait to be looked at", self.queue_depth.clone());
+        registry.register(
+            "queue_depth",
+            "Objects that wait to be looked at",
+            self.queue_depth.clone(),
+        );
         registry.register("objects", "Objects in the cache", self.objects.clone());
     }
 
     /// A pass ended.
     pub fn pass(&self, kind: &'static str, outcome: &'static str, took: Duration) {
-        self.passes.get_or_create(&PassLabels { kind, outcome }).inc();
-        self.pass_seconds.get_or_create(&KindLabel { kind }).observe(took.as_secs_f64());
+        self.passes
+            .get_or_create(&PassLabels { kind, outcome })
+            .inc();
+        self.pass_seconds
+            .get_or_create(&KindLabel { kind })
+            .observe(took.as_secs_f64());
     }
 
     /// A call to a provider ended.
-    pub fn call(&self, provider: &ProviderLabels, method: &'static str, code: Result<(), polyvirt_contract::ErrorKind>, took: Duration) {
+    pub fn call(
+        &self,
+        provider: &ProviderLabels,
+        method: &'static str,
+        code: Result<(), polyvirt_contract::ErrorKind>,
+        took: Duration,
+    ) {
         let provider_type = provider.provider_type.clone();
         let word = code.map_or_else(polyvirt_contract::ErrorKind::reason, |()| "OK");
-        self.calls.get_or_create(&CallLabels { provider_type: provider_type.clone(), method, code: word }).inc();
+        self.calls
+            .get_or_create(&CallLabels {
+                provider_type: provider_type.clone(),
+                method,
+                code: word,
+            })
+            .inc();
         self.call_seconds
-            .get_or_create(&MethodLabels { provider_type: provider_type.clone(), method })
+            .get_or_create(&MethodLabels {
+                provider_type: provider_type.clone(),
+                method,
+            })
             .observe(took.as_secs_f64());
         if let Err(kind) = code {
-            self.errors.get_or_create(&ErrorLabels { reason: kind.reason(), component: "provider" }).inc();
+            self.errors
+                .get_or_create(&ErrorLabels {
+                    reason: kind.reason(),
+                    component: "provider",
+                })
+                .inc();
         }
-        if matches!(method, "Create" | "Delete" | "Power" | "Describe" | "Reconfigure") {
+        if matches!(
+            method,
+            "Create" | "Delete" | "Power" | "Describe" | "Reconfigure"
+        ) {
             let outcome = if code.is_ok() { "success" } else { "error" };
-            let labels = OperationLabels { operation: method, provider_type, provider: provider.provider.clone(), outcome };
+            let labels = OperationLabels {
+                operation: method,
+                provider_type,
+                provider: provider.provider.clone(),
+                outcome,
+            };
             self.operations.get_or_create(&labels).inc();
         }
     }

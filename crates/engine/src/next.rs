@@ -24,7 +24,9 @@ impl Next {
     /// What the kind of an error asks for.
     pub const fn after_error(kind: ErrorKind) -> Self {
         match (kind, kind.retry()) {
-            (ErrorKind::NameConflict | ErrorKind::IdentityConflict, _) => Self::After(WORLD_RECHECK),
+            (ErrorKind::NameConflict | ErrorKind::IdentityConflict, _) => {
+                Self::After(WORLD_RECHECK)
+            }
             (_, Retry::OnChange) => Self::Idle,
             (_, Retry::Backoff | Retry::Replan) => Self::Backoff,
         }
@@ -35,7 +37,9 @@ impl Next {
     pub fn after_refusal(error: &ClusterError) -> Self {
         match error {
             ClusterError::NotFound | ClusterError::Invalid(_) => Self::Idle,
-            ClusterError::Conflict | ClusterError::Forbidden(_) | ClusterError::Unavailable(_) => Self::Backoff,
+            ClusterError::Conflict | ClusterError::Forbidden(_) | ClusterError::Unavailable(_) => {
+                Self::Backoff
+            }
         }
     }
 }

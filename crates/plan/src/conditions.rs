@@ -68,8 +68,18 @@ pub struct Finding {
 
 impl Finding {
     /// A finding.
-    pub fn new(kind: &'static str, truth: Truth, reason: Reason, message: impl Into<String>) -> Self {
-        Self { kind, truth, reason, message: message.into() }
+    pub fn new(
+        kind: &'static str,
+        truth: Truth,
+        reason: Reason,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            truth,
+            reason,
+            message: message.into(),
+        }
     }
 }
 
@@ -147,7 +157,12 @@ mod tests {
     #[test]
     fn a_message_is_cut_at_a_character() {
         let mut list = Vec::new();
-        set(&mut list, ready(Truth::True, &"é".repeat(20_000)), None, at(1));
+        set(
+            &mut list,
+            ready(Truth::True, &"é".repeat(20_000)),
+            None,
+            at(1),
+        );
         assert_eq!(list[0].message.len(), LONGEST_MESSAGE);
     }
 }

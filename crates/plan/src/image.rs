@@ -1,8 +1,8 @@
 //! Images: what a source means on a provider, whether it must be brought there first, and what to tell about it.
 
 use polyvirt_api::infra::{
-    ChecksumType, ImageFormat, ImageProviderStatus, ImportedDisk, OnMissing, VMImage, VMImageSource,
-    VMImageSpec,
+    ChecksumType, ImageFormat, ImageProviderStatus, ImportedDisk, OnMissing, VMImage,
+    VMImageSource, VMImageSpec,
 };
 use polyvirt_contract::Capabilities;
 use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage};
@@ -54,7 +54,10 @@ pub fn is_import(source: &VMImageSource) -> bool {
         || source.registry.is_some()
         || source.data_volume.is_some()
         || source.libvirt.as_ref().is_some_and(|s| given(&s.url))
-        || source.vsphere.as_ref().is_some_and(|s| given(&s.ova_url) || s.content_library.is_some())
+        || source
+            .vsphere
+            .as_ref()
+            .is_some_and(|s| given(&s.ova_url) || s.content_library.is_some())
 }
 
 /// The key of a provider in `status.providerStatus`: its name, with the namespace where that is another one.
@@ -84,12 +87,19 @@ pub enum Availability {
 }
 
 /// How the image stands on the provider of that key.
-pub fn availability(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, can: &Capabilities) -> Availability {
+pub fn availability(
+    spec: &VMImageSpec,
+    on: Option<&ImageProviderStatus>,
+    can: &Capabilities,
+) -> Availability {
     if !is_import(&spec.source) || !can.image_import {
         return Availability::Usable;
     }
-    let current = on.filter(|s| s.fingerprint.as_deref() == Some(fingerprint(&spec.source).as_str()));
-    let Some(status) = current else { return on_missing(spec) };
+    let current =
+        on.filter(|s| s.fingerprint.as_deref() == Some(fingerprint(&spec.source).as_str()));
+    let Some(status) = current else {
+        return on_missing(spec);
+    };
     if status.available {
         return Availability::Usable;
     }
@@ -116,7 +126,10 @@ fn on_missing(spec: &VMImageSpec) -> Availability {
 /// What a VM's planner needs to know about its image.
 pub fn readiness(image: &VMImage, key: &str, can: &Capabilities) -> ImageReadiness {
     let name = image.metadata.name.as_deref().unwrap_or_default();
-    let on = image.status.as_ref().and_then(|s| s.provider_status.get(key));
+    let on = image
+        .status
+        .as_ref()
+        .and_then(|s| s.provider_status.get(key));
     match availability(&image.spec, on, can) {
         Availability::Usable => ImageReadiness::Ready,
         Availability::NeedsPrepare | Availability::Preparing => {
@@ -197,16 +210,31 @@ fn declared_remote(source: &VMImageSource) -> ImageSource {
     }
     if let Some(s) = &source.registry {
         let url = format!("docker://{}", s.image);
-        return ImageSource { url, format: format_word(s.format).to_owned(), ..ImageSource::default() };
+        return ImageSource {
+            url,
+            format: format_word(s.format).to_owned(),
+            ..ImageSource::default()
+        };
     }
     let volume = source.data_volume.as_ref();
-    let url = volume.map(|v| format!("pvc://{}/{}", v.namespace.as_deref().unwrap_or_default(), v.name));
-    ImageSource { url: url.unwrap_or_default(), ..ImageSource::default() }
+    let url = volume.map(|v| {
+        format!(
+            "pvc://{}/{}",
+            v.namespace.as_deref().unwrap_or_default(),
+            v.name
+        )
+    });
+    ImageSource {
+        url: url.unwrap_or_default(),
+        ..ImageSource::default()
+    }
 }
 
 /// What the provider is told to make the first disk from when the disk is already there.
 pub fn imported_disk(disk: &ImportedDisk) -> ImageSource {
-    let format = serde_json::to_value(disk.format).ok().and_then(|v| v.as_str().map(str::to_owned));
+    let format = serde_json::to_value(disk.format)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned));
     let format = format.unwrap_or_else(|| "qcow2".to_owned());
     let path = disk.path.clone().filter(|p| !p.is_empty());
     ImageSource {
@@ -224,7 +252,11 @@ pub fn prepare_request(name: &str, spec: &VMImageSpec) -> Result<PrepareImage, P
     Ok(PrepareImage {
         target_name: name.to_owned(),
         origin: origin(&spec.source)?,
-        checksum: if check { declared.checksum } else { String::new() },
+        checksum: if check {
+            declared.checksum
+        } else {
+            String::new()
+        },
         checksum_type: declared.checksum_type,
         storage_hint: storage_hint(spec),
     })
@@ -232,8 +264,12 @@ pub fn prepare_request(name: &str, spec: &VMImageSpec) -> Result<PrepareImage, P
 
 fn storage_hint(spec: &VMImageSpec) -> String {
     let storage = spec.prepare.as_ref().and_then(|p| p.storage.as_ref());
-    let libvirt = storage.and_then(|s| s.libvirt.as_ref()).and_then(|l| l.storage_pool.clone());
-    let vsphere = storage.and_then(|s| s.vsphere.as_ref()).and_then(|v| v.datastore.clone());
+    let libvirt = storage
+        .and_then(|s| s.libvirt.as_ref())
+        .and_then(|l| l.storage_pool.clone());
+    let vsphere = storage
+        .and_then(|s| s.vsphere.as_ref())
+        .and_then(|v| v.datastore.clone());
     libvirt.or(vsphere).unwrap_or_default()
 }
 
@@ -258,7 +294,10 @@ fn origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
         });
     }
     if let Some(s) = &source.http {
-        return Ok(ImageOrigin::Http { url: s.url.clone(), headers: Headers(s.headers.clone()) });
+        return Ok(ImageOrigin::Http {
+            url: s.url.clone(),
+            headers: Headers(s.headers.clone()),
+        });
     }
     if let Some(s) = &source.registry {
         return Ok(ImageOrigin::Registry {
@@ -284,7 +323,9 @@ fn proxmox_origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
             "No source is given. Set one of libvirt, vsphere, proxmox, http, registry or dataVolume",
         ));
     };
-    let format = serde_json::to_value(s.format).ok().and_then(|v| v.as_str().map(str::to_owned));
+    let format = serde_json::to_value(s.format)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned));
     Ok(ImageOrigin::Proxmox {
         template_id: s.template_id,
         template_name: text(&s.template_name),
@@ -296,21 +337,30 @@ fn proxmox_origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use polyvirt_api::infra::{HttpImageSource, ImagePrepare, LibvirtImageSource, VsphereImageSource};
+    use polyvirt_api::infra::{
+        HttpImageSource, ImagePrepare, LibvirtImageSource, VsphereImageSource,
+    };
 
     use super::*;
 
     fn http(url: &str) -> VMImageSpec {
         let source: HttpImageSource =
-            serde_json::from_value(serde_json::json!({"url": url, "checksum": "ab"})).expect("valid");
+            serde_json::from_value(serde_json::json!({"url": url, "checksum": "ab"}))
+                .expect("valid");
         VMImageSpec {
-            source: VMImageSource { http: Some(source), ..VMImageSource::default() },
+            source: VMImageSource {
+                http: Some(source),
+                ..VMImageSource::default()
+            },
             ..VMImageSpec::default()
         }
     }
 
     fn importer() -> Capabilities {
-        Capabilities { image_import: true, ..Capabilities::default() }
+        Capabilities {
+            image_import: true,
+            ..Capabilities::default()
+        }
     }
 
     #[test]
@@ -321,16 +371,28 @@ mod tests {
             fingerprint: Some(fingerprint(&old.source)),
             ..ImageProviderStatus::default()
         };
-        assert_eq!(availability(&old, Some(&status), &importer()), Availability::Usable);
+        assert_eq!(
+            availability(&old, Some(&status), &importer()),
+            Availability::Usable
+        );
         let new = http("http://a/2.qcow2");
-        assert_eq!(availability(&new, Some(&status), &importer()), Availability::NeedsPrepare);
+        assert_eq!(
+            availability(&new, Some(&status), &importer()),
+            Availability::NeedsPrepare
+        );
     }
 
     #[test]
     fn a_template_needs_no_preparation() {
-        let source = VsphereImageSource { template_name: Some("t".into()), ..Default::default() };
+        let source = VsphereImageSource {
+            template_name: Some("t".into()),
+            ..Default::default()
+        };
         let spec = VMImageSpec {
-            source: VMImageSource { vsphere: Some(source), ..VMImageSource::default() },
+            source: VMImageSource {
+                vsphere: Some(source),
+                ..VMImageSource::default()
+            },
             ..VMImageSpec::default()
         };
         assert_eq!(availability(&spec, None, &importer()), Availability::Usable);
@@ -340,7 +402,10 @@ mod tests {
     #[test]
     fn what_is_missing_follows_the_policy() {
         let with = |on_missing| VMImageSpec {
-            prepare: Some(ImagePrepare { on_missing, ..ImagePrepare::default() }),
+            prepare: Some(ImagePrepare {
+                on_missing,
+                ..ImagePrepare::default()
+            }),
             ..http("http://a/1")
         };
         let stands = |on_missing| availability(&with(on_missing), None, &importer());
@@ -358,22 +423,37 @@ mod tests {
             ..ImageProviderStatus::default()
         };
         let image = source_for_create(&spec.source, Some(&done));
-        assert_eq!((image.path.as_str(), image.url.as_str()), ("/pool/a.qcow2", ""));
-        assert_eq!(source_for_create(&spec.source, None).url, "http://a/1.qcow2");
+        assert_eq!(
+            (image.path.as_str(), image.url.as_str()),
+            ("/pool/a.qcow2", "")
+        );
+        assert_eq!(
+            source_for_create(&spec.source, None).url,
+            "http://a/1.qcow2"
+        );
     }
 
     #[test]
     fn the_checksum_is_left_out_when_it_is_not_to_be_checked() {
         let mut spec = http("http://a/1");
         assert_eq!(prepare_request("i", &spec).expect("valid").checksum, "ab");
-        spec.prepare = Some(ImagePrepare { validate_checksum: false, ..ImagePrepare::default() });
+        spec.prepare = Some(ImagePrepare {
+            validate_checksum: false,
+            ..ImagePrepare::default()
+        });
         assert_eq!(prepare_request("i", &spec).expect("valid").checksum, "");
     }
 
     #[test]
     fn a_path_is_used_as_it_is() {
-        let source = LibvirtImageSource { path: Some("/a.qcow2".into()), ..Default::default() };
-        let source = VMImageSource { libvirt: Some(source), ..VMImageSource::default() };
+        let source = LibvirtImageSource {
+            path: Some("/a.qcow2".into()),
+            ..Default::default()
+        };
+        let source = VMImageSource {
+            libvirt: Some(source),
+            ..VMImageSource::default()
+        };
         assert!(!is_import(&source));
         assert_eq!(source_for_create(&source, None).path, "/a.qcow2");
     }

@@ -34,23 +34,35 @@ pub enum ImageStep {
 }
 
 /// The one next step.
-pub fn image_step(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, can: &Capabilities, now: Timestamp) -> ImageStep {
+pub fn image_step(
+    spec: &VMImageSpec,
+    on: Option<&ImageProviderStatus>,
+    can: &Capabilities,
+    now: Timestamp,
+) -> ImageStep {
     match availability(spec, on, can) {
         Availability::NeedsPrepare => ImageStep::Prepare,
         Availability::Preparing => check(spec, on, now),
         Availability::Failed(_) => retry(spec, on, now),
-        Availability::Usable | Availability::Refused(_) | Availability::AwaitsOthers => ImageStep::Nothing,
+        Availability::Usable | Availability::Refused(_) | Availability::AwaitsOthers => {
+            ImageStep::Nothing
+        }
     }
 }
 
 fn check(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, now: Timestamp) -> ImageStep {
-    let Some(on) = on else { return ImageStep::Prepare };
+    let Some(on) = on else {
+        return ImageStep::Prepare;
+    };
     let limit = timeout(spec);
     let begun = on.last_updated.as_ref().map(|t| t.0);
     if begun.is_some_and(|begun| now.duration_since(begun) > limit) {
         return ImageStep::TimedOut;
     }
-    on.task_ref.clone().and_then(TaskId::non_empty).map_or(ImageStep::Prepare, ImageStep::Check)
+    on.task_ref
+        .clone()
+        .and_then(TaskId::non_empty)
+        .map_or(ImageStep::Prepare, ImageStep::Check)
 }
 
 fn timeout(spec: &VMImageSpec) -> SignedDuration {
@@ -60,7 +72,9 @@ fn timeout(spec: &VMImageSpec) -> SignedDuration {
 }
 
 fn retry(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, now: Timestamp) -> ImageStep {
-    let Some(on) = on else { return ImageStep::Prepare };
+    let Some(on) = on else {
+        return ImageStep::Prepare;
+    };
     let allowed = spec.prepare.as_ref().map_or(3, |p| p.retries);
     if on.attempts.unwrap_or(0) > allowed {
         return ImageStep::Nothing;
@@ -73,7 +87,12 @@ fn retry(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, now: Timestamp) -
 }
 
 /// The provider took the request.
-pub fn prepared(spec: &VMImageSpec, old: Option<&ImageProviderStatus>, answer: &PreparedImage, now: Timestamp) -> ImageProviderStatus {
+pub fn prepared(
+    spec: &VMImageSpec,
+    old: Option<&ImageProviderStatus>,
+    answer: &PreparedImage,
+    now: Timestamp,
+) -> ImageProviderStatus {
     let done = answer.task.is_none();
     ImageProviderStatus {
         available: done,
@@ -82,7 +101,11 @@ pub fn prepared(spec: &VMImageSpec, old: Option<&ImageProviderStatus>, answer: &
         task_ref: answer.task.as_ref().map(ToString::to_string),
         fingerprint: Some(fingerprint(&spec.source)),
         attempts: old.and_then(|o| o.attempts).filter(|_| !done),
-        phase: Some(if done { ImagePhase::Ready } else { ImagePhase::Importing }),
+        phase: Some(if done {
+            ImagePhase::Ready
+        } else {
+            ImagePhase::Importing
+        }),
         last_updated: Some(Time(now)),
         ..ImageProviderStatus::default()
     }
@@ -104,7 +127,10 @@ pub fn arrived(on: &ImageProviderStatus, now: Timestamp) -> ImageProviderStatus 
 
 /// The task is still at work, and says how far it is.
 pub fn progressed(on: &ImageProviderStatus, percent: u8) -> ImageProviderStatus {
-    ImageProviderStatus { message: Some(format!("{percent} %")), ..on.clone() }
+    ImageProviderStatus {
+        message: Some(format!("{percent} %")),
+        ..on.clone()
+    }
 }
 
 /// The percentage that an entry tells.
@@ -115,15 +141,27 @@ pub fn progress(on: &ImageProviderStatus) -> Option<i32> {
 
 /// The provider forgot the task: ask again; the same source is prepared once.
 pub fn forgotten(on: &ImageProviderStatus) -> ImageProviderStatus {
-    ImageProviderStatus { task_ref: None, message: None, attempts: None, ..on.clone() }
+    ImageProviderStatus {
+        task_ref: None,
+        message: None,
+        attempts: None,
+        ..on.clone()
+    }
 }
 
 /// The attempt failed.
-pub fn failed(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, why: &str, now: Timestamp) -> ImageProviderStatus {
+pub fn failed(
+    spec: &VMImageSpec,
+    on: Option<&ImageProviderStatus>,
+    why: &str,
+    now: Timestamp,
+) -> ImageProviderStatus {
     let same = on.filter(|o| o.fingerprint.as_deref() == Some(fingerprint(&spec.source).as_str()));
     let attempts = same.and_then(|o| o.attempts).unwrap_or(0).saturating_add(1);
     let pause = Duration::from_secs(5_u64 << attempts.clamp(0, 6));
-    let next = SignedDuration::try_from(pause).ok().and_then(|p| now.checked_add(p).ok());
+    let next = SignedDuration::try_from(pause)
+        .ok()
+        .and_then(|p| now.checked_add(p).ok());
     ImageProviderStatus {
         available: false,
         message: Some(why.to_owned()),
@@ -155,8 +193,14 @@ mod tests {
     fn spec() -> VMImageSpec {
         let http = serde_json::from_value(serde_json::json!({"url": "http://a/b"})).expect("valid");
         VMImageSpec {
-            source: VMImageSource { http: Some(http), ..VMImageSource::default() },
-            prepare: Some(ImagePrepare { retries: 1, ..ImagePrepare::default() }),
+            source: VMImageSource {
+                http: Some(http),
+                ..VMImageSource::default()
+            },
+            prepare: Some(ImagePrepare {
+                retries: 1,
+                ..ImagePrepare::default()
+            }),
             ..VMImageSpec::default()
         }
     }
@@ -166,14 +210,21 @@ mod tests {
     }
 
     fn step(on: Option<&ImageProviderStatus>, now: i64) -> ImageStep {
-        let can = Capabilities { image_import: true, ..Capabilities::default() };
+        let can = Capabilities {
+            image_import: true,
+            ..Capabilities::default()
+        };
         image_step(&spec(), on, &can, at(now))
     }
 
     #[test]
     fn an_import_goes_its_way() {
         assert_eq!(step(None, 0), ImageStep::Prepare);
-        let answer = PreparedImage { path: "/p".into(), task: Some("t".into()), ..PreparedImage::default() };
+        let answer = PreparedImage {
+            path: "/p".into(),
+            task: Some("t".into()),
+            ..PreparedImage::default()
+        };
         let on = prepared(&spec(), None, &answer, at(0));
         assert_eq!(step(Some(&on), 10), ImageStep::Check("t".into()));
         assert_eq!(step(Some(&on), 1801), ImageStep::TimedOut);
@@ -186,7 +237,10 @@ mod tests {
     #[test]
     fn failures_pause_and_then_wait_for_an_edit() {
         let once = failed(&spec(), None, "no route", at(0));
-        assert_eq!(step(Some(&once), 0), ImageStep::RetryAfter(Duration::from_secs(10)));
+        assert_eq!(
+            step(Some(&once), 0),
+            ImageStep::RetryAfter(Duration::from_secs(10))
+        );
         assert_eq!(step(Some(&once), 11), ImageStep::Prepare);
         let twice = failed(&spec(), Some(&once), "no route", at(11));
         assert_eq!(step(Some(&twice), 9999), ImageStep::Nothing);
@@ -195,9 +249,16 @@ mod tests {
     #[test]
     fn the_count_of_failures_survives_the_next_attempt() {
         let once = failed(&spec(), None, "no route", at(0));
-        let answer = PreparedImage { task: Some("t".into()), path: "/p".into(), ..PreparedImage::default() };
+        let answer = PreparedImage {
+            task: Some("t".into()),
+            path: "/p".into(),
+            ..PreparedImage::default()
+        };
         let again = prepared(&spec(), Some(&once), &answer, at(20));
         assert_eq!(again.attempts, Some(1));
-        assert_eq!(failed(&spec(), Some(&again), "no route", at(30)).attempts, Some(2));
+        assert_eq!(
+            failed(&spec(), Some(&again), "no route", at(30)).attempts,
+            Some(2)
+        );
     }
 }

@@ -25,11 +25,19 @@ pub struct Note {
 impl Note {
     /// News.
     pub fn normal(reason: Reason, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Normal, reason, message: message.into() }
+        Self {
+            severity: Severity::Normal,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// Something that somebody should look at.
     pub fn warning(reason: Reason, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, reason, message: message.into() }
+        Self {
+            severity: Severity::Warning,
+            reason,
+            message: message.into(),
+        }
     }
 }

@@ -17,6 +17,10 @@ pub struct Problem {
 impl Problem {
     /// A problem at a field.
     pub fn new(reason: Reason, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reason, field: field.into(), message: message.into() }
+        Self {
+            reason,
+            field: field.into(),
+            message: message.into(),
+        }
     }
 }

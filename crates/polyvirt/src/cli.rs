@@ -7,7 +7,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Every virtual machine, one Kubernetes API.
 #[derive(Debug, Parser)]
-#[command(name = "polyvirt", version, about, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "polyvirt",
+    version,
+    about,
+    propagate_version = true,
+    max_term_width = 100
+)]
 pub struct Cli {
     /// For every command.
     #[command(flatten)]
@@ -21,10 +27,22 @@ pub struct Cli {
 #[derive(Clone, Debug, Args)]
 pub struct Global {
     /// What to log: a level (error, warn, info, debug, trace) or a filter such as `polyvirt_engine=debug`
-    #[arg(long, global = true, env = "LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    #[arg(
+        long,
+        global = true,
+        env = "LOG_LEVEL",
+        default_value = "info",
+        value_name = "LEVEL"
+    )]
     pub log_level: String,
     /// How to log
-    #[arg(long, global = true, env = "LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    #[arg(
+        long,
+        global = true,
+        env = "LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT"
+    )]
     pub log_format: LogFormat,
 }
 
@@ -59,7 +77,12 @@ pub struct Manager {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Work in these namespaces only (comma separated)
-    #[arg(long, env = "WATCH_NAMESPACES", value_delimiter = ',', value_name = "NAMES")]
+    #[arg(
+        long,
+        env = "WATCH_NAMESPACES",
+        value_delimiter = ',',
+        value_name = "NAMES"
+    )]
     pub namespaces: Vec<String>,
     /// Passes in flight for one provider
     #[arg(long, default_value_t = 32, value_name = "N")]
@@ -83,8 +106,14 @@ impl std::str::FromStr for Bind {
         if text == "0" {
             return Ok(Self(None));
         }
-        let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-        let address = full.parse().map_err(|_| format!("{text:?} is no address: write host:port, :port, or 0 for none"))?;
+        let full = if text.starts_with(':') {
+            format!("0.0.0.0{text}")
+        } else {
+            text.to_owned()
+        };
+        let address = full.parse().map_err(|_| {
+            format!("{text:?} is no address: write host:port, :port, or 0 for none")
+        })?;
         Ok(Self(Some(address)))
     }
 }
@@ -169,7 +198,18 @@ mod tests {
     #[test]
     fn addresses() {
         assert_eq!("0".parse(), Ok(Bind(None)));
-        assert_eq!(":8080".parse::<Bind>().ok().and_then(|b| b.0).map(|a| a.to_string()), Some("0.0.0.0:8080".into()));
-        assert!("eighty".parse::<Bind>().is_err_and(|e| e.contains("host:port")));
+        assert_eq!(
+            ":8080"
+                .parse::<Bind>()
+                .ok()
+                .and_then(|b| b.0)
+                .map(|a| a.to_string()),
+            Some("0.0.0.0:8080".into())
+        );
+        assert!(
+            "eighty"
+                .parse::<Bind>()
+                .is_err_and(|e| e.contains("host:port"))
+        );
     }
 }

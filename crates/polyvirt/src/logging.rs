@@ -15,12 +15,21 @@ pub fn start(options: &Global) {
     let filter = EnvFilter::try_new(format!("{QUIET},{}", options.log_level));
     let bad = filter.is_err();
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},info")));
-    let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_span_events(FmtSpan::NONE);
+    let base = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE);
     match options.log_format {
-        LogFormat::Text => base.with_target(false).with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Text => base
+            .with_target(false)
+            .with_ansi(std::io::stderr().is_terminal())
+            .init(),
         LogFormat::Json => base.json().flatten_event(true).init(),
     }
     if bad {
-        tracing::warn!(given = options.log_level, "cannot read the log level; info is used");
+        tracing::warn!(
+            given = options.log_level,
+            "cannot read the log level; info is used"
+        );
     }
 }

@@ -29,7 +29,10 @@ fn mock(provider: &ProviderObject) -> Result<Arc<dyn Provider>, Problem> {
 }
 
 fn linked(kind: ProviderType) -> Option<Make> {
-    LINKED.iter().find(|(k, _)| *k == kind).map(|(_, make)| *make)
+    LINKED
+        .iter()
+        .find(|(k, _)| *k == kind)
+        .map(|(_, make)| *make)
 }
 
 /// What a provider in process was made from, and the provider.
@@ -45,15 +48,26 @@ pub struct Registry {
 impl Registry {
     /// Secrets are read through the client.
     pub fn new(client: Client) -> Self {
-        Self { client, servers: Mutex::default() }
+        Self {
+            client,
+            servers: Mutex::default(),
+        }
     }
 
-    fn in_process(&self, provider: &ProviderObject) -> Result<(Arc<dyn Connector>, String), Problem> {
-        let Some(make) = linked(provider.spec.type_) else { return Err(not_linked(provider)) };
+    fn in_process(
+        &self,
+        provider: &ProviderObject,
+    ) -> Result<(Arc<dyn Connector>, String), Problem> {
+        let Some(make) = linked(provider.spec.type_) else {
+            return Err(not_linked(provider));
+        };
         let made_from = format!("{:?}", provider.spec.endpoint);
         let key = ObjectKey::of(provider);
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = servers.get(&key).filter(|(from, _)| *from == made_from).map(|(_, p)| p.clone());
+        let there = servers
+            .get(&key)
+            .filter(|(from, _)| *from == made_from)
+            .map(|(_, p)| p.clone());
         let server = match there {
             Some(server) => server,
             None => make(provider)?,
@@ -62,11 +76,20 @@ impl Registry {
         Ok((Arc::new(InProcess(server)), made_from))
     }
 
-    async fn external(&self, provider: &ProviderObject) -> Result<(Arc<dyn Connector>, String), Problem> {
+    async fn external(
+        &self,
+        provider: &ProviderObject,
+    ) -> Result<(Arc<dyn Connector>, String), Problem> {
         let Some(endpoint) = provider.spec.endpoint.as_deref() else {
-            return Err(Problem::new(Reason::InvalidConfiguration, "spec.endpoint", "Mode External needs the address of the provider, for example grpc://host:9443"));
+            return Err(Problem::new(
+                Reason::InvalidConfiguration,
+                "spec.endpoint",
+                "Mode External needs the address of the provider, for example grpc://host:9443",
+            ));
         };
-        let address = endpoint.trim_start_matches("grpc://").trim_start_matches("tcp://");
+        let address = endpoint
+            .trim_start_matches("grpc://")
+            .trim_start_matches("tcp://");
         let (tls, version) = self.tls(provider, address).await?;
         let mut target = Target::new(address);
         target.tls = tls;
@@ -74,8 +97,17 @@ impl Registry {
     }
 
     /// Plain text only where the object says so.
-    async fn tls(&self, provider: &ProviderObject, address: &str) -> Result<(Option<TlsFiles>, String), Problem> {
-        let tls = provider.spec.runtime.as_ref().and_then(|r| r.service.as_ref()).and_then(|s| s.tls.as_ref());
+    async fn tls(
+        &self,
+        provider: &ProviderObject,
+        address: &str,
+    ) -> Result<(Option<TlsFiles>, String), Problem> {
+        let tls = provider
+            .spec
+            .runtime
+            .as_ref()
+            .and_then(|r| r.service.as_ref())
+            .and_then(|s| s.tls.as_ref());
         if tls.is_some_and(|t| !t.enabled) {
             return Ok((None, "plain".to_owned()));
         }
@@ -83,25 +115,53 @@ impl Registry {
             let text = "Name a Secret with tls.crt, tls.key and ca.crt, or set spec.runtime.service.tls.enabled to false for plain text";
             Problem::new(Reason::InvalidConfiguration, "spec.runtime.service.tls.secretRef.name", text)
         })?;
-        let check = if tls.is_some_and(|t| t.insecure_skip_verify) { ServerCheck::Skip } else { ServerCheck::Full };
+        let check = if tls.is_some_and(|t| t.insecure_skip_verify) {
+            ServerCheck::Skip
+        } else {
+            ServerCheck::Full
+        };
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         self.tls_files(provider, &secret.name, host, check).await
     }
 
-    async fn tls_files(&self, provider: &ProviderObject, name: &str, host: &str, check: ServerCheck) -> Result<(Option<TlsFiles>, String), Problem> {
+    async fn tls_files(
+        &self,
+        provider: &ProviderObject,
+        name: &str,
+        host: &str,
+        check: ServerCheck,
+    ) -> Result<(Option<TlsFiles>, String), Problem> {
         let field = "spec.runtime.service.tls.secretRef.name";
         let problem = |text: String| Problem::new(Reason::SecretInvalid, field, text);
         let namespace = provider.metadata.namespace.as_deref().unwrap_or_default();
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let found = api.get_opt(name).await.map_err(|e| problem(format!("Secret {name} cannot be read: {e}")))?;
-        let secret = found.ok_or_else(|| problem(format!("Secret {name} does not exist. Create it with tls.crt, tls.key and ca.crt")))?;
+        let found = api
+            .get_opt(name)
+            .await
+            .map_err(|e| problem(format!("Secret {name} cannot be read: {e}")))?;
+        let secret = found.ok_or_else(|| {
+            problem(format!(
+                "Secret {name} does not exist. Create it with tls.crt, tls.key and ca.crt"
+            ))
+        })?;
         let data = secret.data.unwrap_or_default();
         let pem = |key: &str| {
-            let value = data.get(key).ok_or_else(|| problem(format!("Secret {name} has no key {key}. Add it")))?;
+            let value = data
+                .get(key)
+                .ok_or_else(|| problem(format!("Secret {name} has no key {key}. Add it")))?;
             Ok::<_, Problem>(Pem::Inline(value.0.clone().into()))
         };
-        let files = TlsFiles { ca: pem("ca.crt")?, cert: pem("tls.crt")?, key: pem("tls.key")?, domain_name: Some(host.to_owned()), check };
-        Ok((Some(files), secret.metadata.resource_version.unwrap_or_default()))
+        let files = TlsFiles {
+            ca: pem("ca.crt")?,
+            cert: pem("tls.crt")?,
+            key: pem("tls.key")?,
+            domain_name: Some(host.to_owned()),
+            check,
+        };
+        Ok((
+            Some(files),
+            secret.metadata.resource_version.unwrap_or_default(),
+        ))
     }
 }
 
@@ -110,24 +170,35 @@ fn not_linked(provider: &ProviderObject) -> Problem {
     Problem::new(
         Reason::RuntimeUnsupported,
         "spec.runtime.mode",
-        format!("Providers of type {kind} do not run inside the manager. Run one elsewhere and set mode External with its address"),
+        format!(
+            "Providers of type {kind} do not run inside the manager. Run one elsewhere and set mode External with its address"
+        ),
     )
 }
 
 impl Registry {
     /// The version of the credentials, so that new ones make a new session. Their keys are the provider's business.
     async fn credentials(&self, provider: &ProviderObject) -> Result<String, Problem> {
-        let Some(wanted) = &provider.spec.credential_secret_ref else { return Ok(String::new()) };
+        let Some(wanted) = &provider.spec.credential_secret_ref else {
+            return Ok(String::new());
+        };
         let own = provider.metadata.namespace.as_deref().unwrap_or_default();
         let api: Api<Secret> = Api::namespaced(self.client.clone(), wanted.namespace_or(own));
-        let problem = |text: String| Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef.name", text);
+        let problem = |text: String| {
+            Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef.name", text)
+        };
         let found = api.get_metadata_opt(&wanted.name).await;
-        let found = found.map_err(|e| problem(format!("Secret {} cannot be read: {e}", wanted.name)))?;
-        let secret = found.ok_or_else(|| problem(format!("Secret {} does not exist. Create it", wanted.name)))?;
+        let found =
+            found.map_err(|e| problem(format!("Secret {} cannot be read: {e}", wanted.name)))?;
+        let secret = found
+            .ok_or_else(|| problem(format!("Secret {} does not exist. Create it", wanted.name)))?;
         Ok(secret.metadata.resource_version.unwrap_or_default())
     }
 
-    async fn reach(&self, provider: &ProviderObject) -> Result<(Arc<dyn Connector>, String), Problem> {
+    async fn reach(
+        &self,
+        provider: &ProviderObject,
+    ) -> Result<(Arc<dyn Connector>, String), Problem> {
         let mode = provider.spec.runtime.as_ref().map(|r| r.mode);
         match mode {
             None if linked(provider.spec.type_).is_some() => self.in_process(provider),
@@ -144,7 +215,10 @@ impl Registry {
 
 #[async_trait]
 impl Runtime for Registry {
-    async fn connector(&self, provider: &ProviderObject) -> Result<(Arc<dyn Connector>, String), Problem> {
+    async fn connector(
+        &self,
+        provider: &ProviderObject,
+    ) -> Result<(Arc<dyn Connector>, String), Problem> {
         let credentials = self.credentials(provider).await?;
         let (connector, made_from) = self.reach(provider).await?;
         Ok((connector, format!("{made_from} {credentials}")))

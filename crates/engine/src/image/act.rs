@@ -22,8 +22,15 @@ const TASK_RECHECK: Duration = Duration::from_secs(5);
 
 impl ImagePass<'_> {
     /// One step on every provider that needs the image, side by side: a slow one holds nobody up.
-    pub(super) async fn advance(&mut self, status: &mut VMImageStatus) -> Result<Next, ClusterError> {
-        let demand: Vec<_> = self.demand().into_iter().filter(|p| self.needs_work(p, status)).collect();
+    pub(super) async fn advance(
+        &mut self,
+        status: &mut VMImageStatus,
+    ) -> Result<Next, ClusterError> {
+        let demand: Vec<_> = self
+            .demand()
+            .into_iter()
+            .filter(|p| self.needs_work(p, status))
+            .collect();
         if demand.is_empty() {
             return Ok(Next::Idle);
         }
@@ -46,11 +53,17 @@ impl ImagePass<'_> {
     }
 
     fn status_key(&self, provider: &ObjectKey) -> String {
-        provider_key(self.key.object.namespace(), provider.namespace(), provider.name())
+        provider_key(
+            self.key.object.namespace(),
+            provider.namespace(),
+            provider.name(),
+        )
     }
 
     fn needs_work(&self, provider: &ObjectKey, status: &VMImageStatus) -> bool {
-        let Some(view) = self.connected(provider) else { return false };
+        let Some(view) = self.connected(provider) else {
+            return false;
+        };
         let on = status.provider_status.get(&self.status_key(provider));
         image_step(&self.image.spec, on, &view.capabilities, self.ctx.now()) != ImageStep::Nothing
     }
@@ -60,20 +73,35 @@ impl ImagePass<'_> {
         matches!(view.standing, Standing::Connected { .. }).then_some(view)
     }
 
-    async fn step(&self, provider: &ObjectKey, on: Option<ImageProviderStatus>) -> (Option<ImageProviderStatus>, Option<Duration>) {
-        let Some(view) = self.connected(provider) else { return (None, None) };
+    async fn step(
+        &self,
+        provider: &ObjectKey,
+        on: Option<ImageProviderStatus>,
+    ) -> (Option<ImageProviderStatus>, Option<Duration>) {
+        let Some(view) = self.connected(provider) else {
+            return (None, None);
+        };
         let spec = &self.image.spec;
         match image_step(spec, on.as_ref(), &view.capabilities, self.ctx.now()) {
             ImageStep::Nothing => (None, None),
             ImageStep::RetryAfter(rest) => (None, Some(rest)),
             ImageStep::Prepare => self.prepare(&view, on.as_ref()).await,
             ImageStep::Check(task) => self.check(provider, &view, on, task).await,
-            ImageStep::TimedOut => self.fail(on.as_ref(), "The import took longer than spec.prepare.timeout"),
+            ImageStep::TimedOut => self.fail(
+                on.as_ref(),
+                "The import took longer than spec.prepare.timeout",
+            ),
         }
     }
 
-    async fn prepare(&self, view: &View, on: Option<&ImageProviderStatus>) -> (Option<ImageProviderStatus>, Option<Duration>) {
-        let Some(provider) = &view.provider else { return (None, None) };
+    async fn prepare(
+        &self,
+        view: &View,
+        on: Option<&ImageProviderStatus>,
+    ) -> (Option<ImageProviderStatus>, Option<Duration>) {
+        let Some(provider) = &view.provider else {
+            return (None, None);
+        };
         let request = match self.request().await {
             Ok(request) => request,
             Err(why) => return self.fail(on, &why),
@@ -89,8 +117,15 @@ impl ImagePass<'_> {
     }
 
     async fn request(&self) -> Result<PrepareImage, String> {
-        let mut request = prepare_request(self.key.object.name(), &self.image.spec).map_err(|p| p.to_string())?;
-        let auth = self.image.spec.source.http.as_ref().and_then(|h| h.authentication.as_ref());
+        let mut request =
+            prepare_request(self.key.object.name(), &self.image.spec).map_err(|p| p.to_string())?;
+        let auth = self
+            .image
+            .spec
+            .source
+            .http
+            .as_ref()
+            .and_then(|h| h.authentication.as_ref());
         if let (ImageOrigin::Http { headers, .. }, Some(auth)) = (&mut request.origin, auth)
             && let Some((name, value)) = self.authorization(auth).await?
         {
@@ -100,14 +135,26 @@ impl ImagePass<'_> {
     }
 
     /// The header that proves who we are, from a Secret.
-    async fn authorization(&self, auth: &HttpAuthentication) -> Result<Option<(String, String)>, String> {
+    async fn authorization(
+        &self,
+        auth: &HttpAuthentication,
+    ) -> Result<Option<(String, String)>, String> {
         if let Some(bearer) = &auth.bearer {
-            let token = self.secret_value(&bearer.secret_ref.name, &bearer.token_key).await?;
-            return Ok(Some(("Authorization".to_owned(), format!("Bearer {token}"))));
+            let token = self
+                .secret_value(&bearer.secret_ref.name, &bearer.token_key)
+                .await?;
+            return Ok(Some((
+                "Authorization".to_owned(),
+                format!("Bearer {token}"),
+            )));
         }
         if let Some(basic) = &auth.basic_auth {
-            let user = self.secret_value(&basic.secret_ref.name, &basic.username_key).await?;
-            let password = self.secret_value(&basic.secret_ref.name, &basic.password_key).await?;
+            let user = self
+                .secret_value(&basic.secret_ref.name, &basic.username_key)
+                .await?;
+            let password = self
+                .secret_value(&basic.secret_ref.name, &basic.password_key)
+                .await?;
             let pair = base64(format!("{user}:{password}").as_bytes());
             return Ok(Some(("Authorization".to_owned(), format!("Basic {pair}"))));
         }
@@ -119,10 +166,19 @@ impl ImagePass<'_> {
 
     async fn secret_value(&self, name: &str, key: &str) -> Result<String, String> {
         let object = ObjectKey::new(self.key.object.namespace(), name);
-        let data = self.ctx.cluster.secret(&object).await.map_err(|e| format!("Secret {name} cannot be read: {e}"))?;
+        let data = self
+            .ctx
+            .cluster
+            .secret(&object)
+            .await
+            .map_err(|e| format!("Secret {name} cannot be read: {e}"))?;
         let data = data.ok_or_else(|| format!("Secret {name} does not exist. Create it"))?;
-        let value = data.get(key).ok_or_else(|| format!("Secret {name} has no key {key}. Add it"))?;
-        String::from_utf8(value.to_vec()).map(|v| v.trim().to_owned()).map_err(|_| format!("Secret {name}, key {key}: The value is not text"))
+        let value = data
+            .get(key)
+            .ok_or_else(|| format!("Secret {name} has no key {key}. Add it"))?;
+        String::from_utf8(value.to_vec())
+            .map(|v| v.trim().to_owned())
+            .map_err(|_| format!("Secret {name}, key {key}: The value is not text"))
     }
 
     async fn check(
@@ -132,7 +188,9 @@ impl ImagePass<'_> {
         on: Option<ImageProviderStatus>,
         task: TaskId,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
-        let (Some(on), Some(server), Some(link)) = (on, &view.provider, self.ctx.links.get(provider)) else {
+        let (Some(on), Some(server), Some(link)) =
+            (on, &view.provider, self.ctx.links.get(provider))
+        else {
             return (None, None);
         };
         let told = link.seen(|seen| seen.take_task(&task));
@@ -150,22 +208,35 @@ impl ImagePass<'_> {
             }
             Ok(TaskState::Succeeded) => (Some(image_step::arrived(&on, self.ctx.now())), None),
             Ok(TaskState::Failed(error)) => self.provider_failed(Some(&on), &error),
-            Err(error) if error.kind == ErrorKind::NotFound => (Some(image_step::forgotten(&on)), Some(Duration::ZERO)),
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                (Some(image_step::forgotten(&on)), Some(Duration::ZERO))
+            }
             Err(_) => (None, Some(TASK_RECHECK)),
         }
     }
 
     /// A provider that does not answer is no fault of the image: it is tried again when it does.
-    fn provider_failed(&self, on: Option<&ImageProviderStatus>, error: &ProviderError) -> (Option<ImageProviderStatus>, Option<Duration>) {
+    fn provider_failed(
+        &self,
+        on: Option<&ImageProviderStatus>,
+        error: &ProviderError,
+    ) -> (Option<ImageProviderStatus>, Option<Duration>) {
         if error.kind.blames_provider() {
             return (None, Some(TASK_RECHECK));
         }
         self.fail(on, &error.message)
     }
 
-    fn fail(&self, on: Option<&ImageProviderStatus>, why: &str) -> (Option<ImageProviderStatus>, Option<Duration>) {
+    fn fail(
+        &self,
+        on: Option<&ImageProviderStatus>,
+        why: &str,
+    ) -> (Option<ImageProviderStatus>, Option<Duration>) {
         let entry = image_step::failed(&self.image.spec, on, why, self.ctx.now());
-        let pause = entry.next_attempt.as_ref().and_then(|t| Duration::try_from(t.0.duration_since(self.ctx.now())).ok());
+        let pause = entry
+            .next_attempt
+            .as_ref()
+            .and_then(|t| Duration::try_from(t.0.duration_since(self.ctx.now())).ok());
         (Some(entry), pause)
     }
 
@@ -180,12 +251,20 @@ impl ImagePass<'_> {
     }
 
     async fn delete_copy(&self, name: &str, on: &ImageProviderStatus) -> bool {
-        let Some(copy) = image_step::copy(on) else { return true };
-        let (namespace, provider) = name.split_once('/').unwrap_or((self.key.object.namespace(), name));
+        let Some(copy) = image_step::copy(on) else {
+            return true;
+        };
+        let (namespace, provider) = name
+            .split_once('/')
+            .unwrap_or((self.key.object.namespace(), name));
         let key = ObjectKey::new(namespace, provider);
         // A Provider that is gone took its images out of our reach; one that does not answer keeps the object.
-        let Some(link) = self.ctx.links.get(&key) else { return self.ctx.stores.providers.get(&key).is_none() };
-        let Some(server) = link.view().provider else { return false };
+        let Some(link) = self.ctx.links.get(&key) else {
+            return self.ctx.stores.providers.get(&key).is_none();
+        };
+        let Some(server) = link.view().provider else {
+            return false;
+        };
         match server.image_delete(&copy).await {
             Ok(()) => true,
             Err(error) if error.kind == ErrorKind::NotFound => true,
@@ -198,9 +277,13 @@ impl ImagePass<'_> {
     }
 
     fn left_behind(&self, provider: &str) {
-        let text = format!("Provider {provider} cannot delete images: the copy stays there. Delete it by hand");
+        let text = format!(
+            "Provider {provider} cannot delete images: the copy stays there. Delete it by hand"
+        );
         let about = About::of(Kind::VMImage, &*self.image);
-        self.ctx.cluster.event(&about, Note::warning(Reason::UnsupportedByProvider, text));
+        self.ctx
+            .cluster
+            .event(&about, Note::warning(Reason::UnsupportedByProvider, text));
     }
 }
 
@@ -209,11 +292,18 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let word = chunk.iter().enumerate().fold(0_u32, |w, (i, b)| w | u32::from(*b) << (16 - 8 * i));
+        let word = chunk
+            .iter()
+            .enumerate()
+            .fold(0_u32, |w, (i, b)| w | u32::from(*b) << (16 - 8 * i));
         for place in 0..4 {
             let index = (word >> (18 - 6 * place)) & 63;
             let used = place <= chunk.len();
-            text.push(if used { char::from(ALPHABET[index as usize]) } else { '=' });
+            text.push(if used {
+                char::from(ALPHABET[index as usize])
+            } else {
+                '='
+            });
         }
     }
     text
@@ -225,7 +315,13 @@ mod tests {
 
     #[test]
     fn base64_of_the_rfc() {
-        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+        for (plain, coded) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+        ] {
             assert_eq!(base64(plain.as_bytes()), coded);
         }
     }

@@ -23,8 +23,14 @@ use crate::shared::{Protection, Usage, protect, status_body};
 
 /// Brings one image a step further on every provider that needs it.
 pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
-    let Some(image) = ctx.stores.images.get(key) else { return Next::Idle };
-    let pass = ImagePass { ctx, key: Key::new(Kind::VMImage, key.clone()), image };
+    let Some(image) = ctx.stores.images.get(key) else {
+        return Next::Idle;
+    };
+    let pass = ImagePass {
+        ctx,
+        key: Key::new(Kind::VMImage, key.clone()),
+        image,
+    };
     match pass.run().await {
         Ok(next) => next,
         Err(error) => Next::after_refusal(&error),
@@ -64,8 +70,16 @@ impl ImagePass<'_> {
 
     /// The providers whose VMs use the image.
     fn demand(&self) -> BTreeSet<ObjectKey> {
-        let users = self.ctx.stores.index.users(&Target::Image(self.key.object.clone()));
-        users.iter().filter_map(|vm| self.ctx.stores.vms.get(vm)).map(|vm| provider_of(&vm)).collect()
+        let users = self
+            .ctx
+            .stores
+            .index
+            .users(&Target::Image(self.key.object.clone()));
+        users
+            .iter()
+            .filter_map(|vm| self.ctx.stores.vms.get(vm))
+            .map(|vm| provider_of(&vm))
+            .collect()
     }
 
     async fn write(&mut self, old: &VMImageStatus, new: VMImageStatus) -> Result<(), ClusterError> {
@@ -99,7 +113,10 @@ impl ImagePass<'_> {
         }
         let ours = [names::IMAGE_FINALIZER, names::IN_USE_FINALIZER];
         let list = self.image.metadata.finalizers.clone().unwrap_or_default();
-        let keep: Vec<_> = list.iter().filter(|f| !ours.contains(&f.as_str())).collect();
+        let keep: Vec<_> = list
+            .iter()
+            .filter(|f| !ours.contains(&f.as_str()))
+            .collect();
         if keep.len() == list.len() {
             return Ok(Next::Idle);
         }
@@ -107,7 +124,10 @@ impl ImagePass<'_> {
         Ok(Next::Idle)
     }
 
-    async fn patch_finalizers(&self, finalizers: serde_json::Value) -> Result<VMImage, ClusterError> {
+    async fn patch_finalizers(
+        &self,
+        finalizers: serde_json::Value,
+    ) -> Result<VMImage, ClusterError> {
         let body = json!({"metadata": {
             "resourceVersion": self.image.metadata.resource_version,
             "finalizers": finalizers,

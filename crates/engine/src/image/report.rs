@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use polyvirt_api::infra::{ImagePhase, ImageProviderStatus, ImportProgress, VMImage, VMImageStatus};
+use polyvirt_api::infra::{
+    ImagePhase, ImageProviderStatus, ImportProgress, VMImage, VMImageStatus,
+};
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 use polyvirt_plan::image::{is_import, provider_key};
 use polyvirt_plan::{Note, Reason};
@@ -13,33 +15,67 @@ use crate::runtime::key::ObjectKey;
 use crate::shared::Usage;
 
 /// Sums the providers up: phase, readiness, message, conditions.
-pub fn summarize(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, demand: &BTreeSet<ObjectKey>) {
+pub fn summarize(
+    ctx: &Context,
+    image: &VMImage,
+    status: &mut VMImageStatus,
+    demand: &BTreeSet<ObjectKey>,
+) {
     let (phase, reason, message) = if is_import(&image.spec.source) {
         imported(image, status, demand)
     } else {
-        (ImagePhase::Ready, Reason::Valid, "The image is used in place".to_owned())
+        (
+            ImagePhase::Ready,
+            Reason::Valid,
+            "The image is used in place".to_owned(),
+        )
     };
     let ready = phase == ImagePhase::Ready;
-    status.available_on = status.provider_status.iter().filter(|(_, s)| s.available).map(|(n, _)| n.clone()).collect();
+    status.available_on = status
+        .provider_status
+        .iter()
+        .filter(|(_, s)| s.available)
+        .map(|(n, _)| n.clone())
+        .collect();
     status.ready = Some(ready);
     status.observed_generation = image.metadata.generation;
-    status.prepare_task_ref = status.provider_status.values().find_map(|s| s.task_ref.clone());
+    status.prepare_task_ref = status
+        .provider_status
+        .values()
+        .find_map(|s| s.task_ref.clone());
     status.last_prepare_time = last_prepared(status).or_else(|| status.last_prepare_time.clone());
-    status.import_progress = status.provider_status.values().filter_map(import_progress).min_by_key(|p| p.percentage);
+    status.import_progress = status
+        .provider_status
+        .values()
+        .filter_map(import_progress)
+        .min_by_key(|p| p.percentage);
     status.message = Some(message.clone());
     status.phase = Some(phase);
     let truth = if ready { Truth::True } else { Truth::False };
     let generation = image.metadata.generation;
-    conditions::set(&mut status.conditions, Finding::new(kind::READY, truth, reason, message.clone()), generation, ctx.now());
+    conditions::set(
+        &mut status.conditions,
+        Finding::new(kind::READY, truth, reason, message.clone()),
+        generation,
+        ctx.now(),
+    );
     importing(ctx, image, status, phase, message);
     conditions::clear(&mut status.conditions, kind::DELETING);
 }
 
-fn importing(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, phase: ImagePhase, message: String) {
+fn importing(
+    ctx: &Context,
+    image: &VMImage,
+    status: &mut VMImageStatus,
+    phase: ImagePhase,
+    message: String,
+) {
     let before = status.conditions.iter().any(|c| c.type_ == kind::IMPORTING);
     let generation = image.metadata.generation;
     let finding = match phase {
-        ImagePhase::Importing => Finding::new(kind::IMPORTING, Truth::True, Reason::Importing, message),
+        ImagePhase::Importing => {
+            Finding::new(kind::IMPORTING, Truth::True, Reason::Importing, message)
+        }
         _ if before => Finding::new(kind::IMPORTING, Truth::False, Reason::Prepared, "Finished"),
         _ => return,
     };
@@ -49,36 +85,83 @@ fn importing(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, phase: 
 /// The slowest import is the one that people wait for.
 fn import_progress(on: &ImageProviderStatus) -> Option<ImportProgress> {
     let percentage = polyvirt_plan::image_step::progress(on)?;
-    Some(ImportProgress { percentage: Some(percentage), start_time: on.last_updated.clone(), ..ImportProgress::default() })
+    Some(ImportProgress {
+        percentage: Some(percentage),
+        start_time: on.last_updated.clone(),
+        ..ImportProgress::default()
+    })
 }
 
 fn last_prepared(status: &VMImageStatus) -> Option<Time> {
-    let times = status.provider_status.values().filter(|s| s.available).filter_map(|s| s.last_updated.clone());
+    let times = status
+        .provider_status
+        .values()
+        .filter(|s| s.available)
+        .filter_map(|s| s.last_updated.clone());
     times.max_by_key(|t| t.0)
 }
 
-fn imported(image: &VMImage, status: &VMImageStatus, demand: &BTreeSet<ObjectKey>) -> (ImagePhase, Reason, String) {
+fn imported(
+    image: &VMImage,
+    status: &VMImageStatus,
+    demand: &BTreeSet<ObjectKey>,
+) -> (ImagePhase, Reason, String) {
     let namespace = image.metadata.namespace.as_deref().unwrap_or_default();
     let key = |p: &ObjectKey| provider_key(namespace, p.namespace(), p.name());
-    let entries: Vec<(String, Option<&ImageProviderStatus>)> =
-        demand.iter().map(|p| (key(p), status.provider_status.get(&key(p)))).collect();
-    let failed = entries.iter().find_map(|(name, s)| Some((name, s.as_ref()?.message.as_ref().filter(|_| s.is_some_and(|s| s.attempts.unwrap_or(0) > 0))?)));
+    let entries: Vec<(String, Option<&ImageProviderStatus>)> = demand
+        .iter()
+        .map(|p| (key(p), status.provider_status.get(&key(p))))
+        .collect();
+    let failed = entries.iter().find_map(|(name, s)| {
+        Some((
+            name,
+            s.as_ref()?
+                .message
+                .as_ref()
+                .filter(|_| s.is_some_and(|s| s.attempts.unwrap_or(0) > 0))?,
+        ))
+    });
     if let Some((name, why)) = failed {
-        return (ImagePhase::Failed, Reason::ImageFailed, format!("Provider {name}: {why}"));
+        return (
+            ImagePhase::Failed,
+            Reason::ImageFailed,
+            format!("Provider {name}: {why}"),
+        );
     }
-    let waiting: Vec<_> = entries.iter().filter(|(_, s)| !s.is_some_and(|s| s.available)).map(|(n, _)| n.as_str()).collect();
+    let waiting: Vec<_> = entries
+        .iter()
+        .filter(|(_, s)| !s.is_some_and(|s| s.available))
+        .map(|(n, _)| n.as_str())
+        .collect();
     if !waiting.is_empty() {
-        return (ImagePhase::Importing, Reason::Importing, format!("On its way to {}", waiting.join(", ")));
+        return (
+            ImagePhase::Importing,
+            Reason::Importing,
+            format!("On its way to {}", waiting.join(", ")),
+        );
     }
     if status.provider_status.values().any(|s| s.available) {
-        return (ImagePhase::Ready, Reason::Prepared, "The image is ready".to_owned());
+        return (
+            ImagePhase::Ready,
+            Reason::Prepared,
+            "The image is ready".to_owned(),
+        );
     }
-    (ImagePhase::Pending, Reason::WaitingForUse, "Brought to a provider when a VM needs it".to_owned())
+    (
+        ImagePhase::Pending,
+        Reason::WaitingForUse,
+        "Brought to a provider when a VM needs it".to_owned(),
+    )
 }
 
 /// The image is to go and is in use.
 pub fn blocked(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, usage: &Usage) {
-    conditions::set(&mut status.conditions, usage.blocked(), image.metadata.generation, ctx.now());
+    conditions::set(
+        &mut status.conditions,
+        usage.blocked(),
+        image.metadata.generation,
+        ctx.now(),
+    );
 }
 
 /// One event for each change of phase.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
-    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported, DiskInfo,
-    ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, PowerRequest, PrepareImage, PreparedImage,
-    SnapshotCreated, SnapshotRequest, VmRef, VmState,
+    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, PowerRequest,
+    PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
 };
 use polyvirt_contract::provider::Result;
 use polyvirt_contract::watch::{TaskState, VmEvent};
@@ -40,18 +40,38 @@ pub struct Guard {
 
 impl Guard {
     /// Puts a guard before a provider. The notice is given when calls fail in a row.
-    pub fn new(inner: Arc<dyn Provider>, labels: ProviderLabels, metrics: Arc<Metrics>, suspicion: Arc<Notify>) -> Self {
-        Self { inner, labels, metrics, failures: AtomicU32::new(0), suspicion }
+    pub fn new(
+        inner: Arc<dyn Provider>,
+        labels: ProviderLabels,
+        metrics: Arc<Metrics>,
+        suspicion: Arc<Notify>,
+    ) -> Self {
+        Self {
+            inner,
+            labels,
+            metrics,
+            failures: AtomicU32::new(0),
+            suspicion,
+        }
     }
 
-    async fn call<T>(&self, method: &'static str, limit: Duration, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    async fn call<T>(
+        &self,
+        method: &'static str,
+        limit: Duration,
+        work: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
         let begin = Instant::now();
         let result = tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-            let text = format!("{method} was not answered within {} s; it is looked for before it is sent again", limit.as_secs());
+            let text = format!(
+                "{method} was not answered within {} s; it is looked for before it is sent again",
+                limit.as_secs()
+            );
             Err(ProviderError::new(ErrorKind::Timeout, text))
         });
         let code = result.as_ref().map(|_| ()).map_err(|e| e.kind);
-        self.metrics.call(&self.labels, method, code, begin.elapsed());
+        self.metrics
+            .call(&self.labels, method, code, begin.elapsed());
         self.count(code);
         result
     }

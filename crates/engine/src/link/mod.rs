@@ -80,7 +80,13 @@ impl Link {
             capabilities: Arc::default(),
             inventory: None,
         };
-        Self { key, state: Mutex::new(State { view, seen: Observations::default() }) }
+        Self {
+            key,
+            state: Mutex::new(State {
+                view,
+                seen: Observations::default(),
+            }),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -98,7 +104,14 @@ impl Link {
     }
 
     /// The provider answers.
-    pub fn connected(&self, provider: Arc<dyn Provider>, features: Features, capabilities: Capabilities, now: Timestamp, latency: Duration) {
+    pub fn connected(
+        &self,
+        provider: Arc<dyn Provider>,
+        features: Features,
+        capabilities: Capabilities,
+        now: Timestamp,
+        latency: Duration,
+    ) {
         let mut state = self.lock();
         let since = match state.view.standing {
             Standing::Connected { since, .. } => since,

@@ -97,7 +97,11 @@ impl Observations {
                 }
                 self.put(state).into_iter().collect()
             }
-            VmEvent::Gone { id, identity, revision } => self.remove(&id, identity, revision).into_iter().collect(),
+            VmEvent::Gone {
+                id,
+                identity,
+                revision,
+            } => self.remove(&id, identity, revision).into_iter().collect(),
             VmEvent::Task { id, state } => self.task(id, state).into_iter().collect(),
             VmEvent::Synced => self.complete(),
             VmEvent::Heartbeat => Vec::new(),
@@ -108,15 +112,25 @@ impl Observations {
     pub fn replace(&mut self, list: Vec<VmState>) -> Vec<Concerns> {
         let first = !self.synced;
         self.begin_stream();
-        let mut concerns: Vec<_> = list.into_iter().flat_map(|vm| self.apply(VmEvent::State(vm))).collect();
+        let mut concerns: Vec<_> = list
+            .into_iter()
+            .flat_map(|vm| self.apply(VmEvent::State(vm)))
+            .collect();
         let ended = self.complete();
-        if first { ended } else { concerns.extend(ended.into_iter().filter(|c| *c != Concerns::Everyone)); concerns }
+        if first {
+            ended
+        } else {
+            concerns.extend(ended.into_iter().filter(|c| *c != Concerns::Everyone));
+            concerns
+        }
     }
 
     /// Takes an answer that we asked for; it is the truth of its moment.
     pub fn put(&mut self, state: VmState) -> Option<Concerns> {
         let old = self.vms.get(&state.id);
-        let known = old.map_or(0, |vm| vm.revision).max(self.gone.get(&state.id).copied().unwrap_or(0));
+        let known = old
+            .map_or(0, |vm| vm.revision)
+            .max(self.gone.get(&state.id).copied().unwrap_or(0));
         let newer = state.revision == 0 || state.revision > known;
         if !newer || old.is_some_and(|old| **old == state) {
             return None;
@@ -144,7 +158,8 @@ impl Observations {
         }
         self.gone.put(id.clone(), revision.max(known));
         let old = self.vms.remove(id);
-        let identity = identity.or_else(|| old.as_ref()?.owner.as_ref().map(|o| o.identity.clone()));
+        let identity =
+            identity.or_else(|| old.as_ref()?.owner.as_ref().map(|o| o.identity.clone()));
         if let Some(identity) = &identity
             && self.by_identity.get(identity) == Some(id)
         {
@@ -158,7 +173,10 @@ impl Observations {
         self.synced = true;
         self.complete_once = true;
         let untold = self.untold.take().unwrap_or_default();
-        let mut concerns: Vec<_> = untold.into_iter().filter_map(|id| self.remove(&id, None, 0)).collect();
+        let mut concerns: Vec<_> = untold
+            .into_iter()
+            .filter_map(|id| self.remove(&id, None, 0))
+            .collect();
         if first {
             concerns.push(Concerns::Everyone);
         }
@@ -176,8 +194,13 @@ impl Observations {
 
     /// Whether the stream can still be relied on to tell of the task's end.
     pub fn awaits(&self, task: &TaskId, now: Timestamp) -> bool {
-        let silent = |since: &Timestamp| Duration::try_from(now.duration_since(*since)).unwrap_or_default();
-        self.synced && self.waiting.get(task).is_some_and(|(_, since)| silent(since) < TASK_SILENCE)
+        let silent =
+            |since: &Timestamp| Duration::try_from(now.duration_since(*since)).unwrap_or_default();
+        self.synced
+            && self
+                .waiting
+                .get(task)
+                .is_some_and(|(_, since)| silent(since) < TASK_SILENCE)
     }
 
     /// Wake this object when the task ends. The provider has just said that it runs.
@@ -201,7 +224,10 @@ struct Remembered<K, V> {
 
 impl<K, V> Default for Remembered<K, V> {
     fn default() -> Self {
-        Self { map: HashMap::new(), order: VecDeque::new() }
+        Self {
+            map: HashMap::new(),
+            order: VecDeque::new(),
+        }
     }
 }
 
@@ -237,8 +263,18 @@ mod tests {
     use super::*;
 
     fn vm(revision: u64, power: PowerState) -> VmState {
-        let owner = Owner { identity: "me".into(), namespace: "ns".into(), name: "a".into() };
-        VmState { id: "1".into(), owner: Some(owner), revision, power, ..VmState::default() }
+        let owner = Owner {
+            identity: "me".into(),
+            namespace: "ns".into(),
+            name: "a".into(),
+        };
+        VmState {
+            id: "1".into(),
+            owner: Some(owner),
+            revision,
+            power,
+            ..VmState::default()
+        }
     }
 
     #[test]
@@ -255,7 +291,11 @@ mod tests {
     fn a_deleted_vm_does_not_come_back_by_a_late_word() {
         let mut seen = Observations::default();
         seen.put(vm(2, PowerState::On));
-        seen.apply(VmEvent::Gone { id: "1".into(), identity: None, revision: 3 });
+        seen.apply(VmEvent::Gone {
+            id: "1".into(),
+            identity: None,
+            revision: 3,
+        });
         assert!(seen.put(vm(2, PowerState::On)).is_none());
         assert!(seen.find(&"me".into()).is_none());
         assert!(seen.put(vm(4, PowerState::On)).is_some());
@@ -278,7 +318,10 @@ mod tests {
         let mut seen = Observations::default();
         let object = ObjectKey::new("ns", "a");
         seen.await_task(&"t".into(), &object, Timestamp::UNIX_EPOCH);
-        let end = VmEvent::Task { id: "t".into(), state: TaskState::Succeeded };
+        let end = VmEvent::Task {
+            id: "t".into(),
+            state: TaskState::Succeeded,
+        };
         assert_eq!(seen.apply(end.clone()), vec![Concerns::Object(object)]);
         assert_eq!(seen.take_task(&"t".into()), Some(TaskState::Succeeded));
         assert!(seen.apply(end).is_empty());
@@ -296,6 +339,9 @@ mod tests {
         assert!(!seen.awaits(&"t".into(), at(60)));
         seen.begin_stream();
         seen.apply(VmEvent::Synced);
-        assert!(!seen.awaits(&"t".into(), at(1)), "the word may have been lost between the streams");
+        assert!(
+            !seen.awaits(&"t".into(), at(1)),
+            "the word may have been lost between the streams"
+        );
     }
 }

@@ -52,7 +52,11 @@ pub struct Timing {
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { interval: Duration::from_secs(60), timeout: Duration::from_secs(10), failures: 3 }
+        Self {
+            interval: Duration::from_secs(60),
+            timeout: Duration::from_secs(10),
+            failures: 3,
+        }
     }
 }
 
@@ -102,23 +106,41 @@ impl Session {
         }
     }
 
-    async fn establish(&self, suspicion: &Arc<Notify>) -> Result<(Arc<dyn Provider>, Features), ProviderError> {
+    async fn establish(
+        &self,
+        suspicion: &Arc<Notify>,
+    ) -> Result<(Arc<dyn Provider>, Features), ProviderError> {
         let begin = Instant::now();
         let inner = self.limited(self.connector.connect()).await?;
-        let guard = Guard::new(inner, self.labels.clone(), self.metrics.clone(), suspicion.clone());
+        let guard = Guard::new(
+            inner,
+            self.labels.clone(),
+            self.metrics.clone(),
+            suspicion.clone(),
+        );
         let provider: Arc<dyn Provider> = Arc::new(guard);
         self.limited(provider.validate()).await?;
         let latency = begin.elapsed();
         let capabilities = self.limited(provider.capabilities()).await?;
         let mut features = self.limited(provider.features()).await?;
         if features.honoured_fields.is_none() && features.extensions.is_empty() {
-            let basic = polyvirt_plan::honoured::BASIC_PROVIDER.iter().map(ToString::to_string);
+            let basic = polyvirt_plan::honoured::BASIC_PROVIDER
+                .iter()
+                .map(ToString::to_string);
             features.honoured_fields = Some(basic.collect());
         }
         if features.provider_type.is_empty() {
-            features.provider_type.clone_from(&self.labels.provider_type);
+            features
+                .provider_type
+                .clone_from(&self.labels.provider_type);
         }
-        self.link.connected(provider.clone(), features.clone(), capabilities, (self.clock)(), latency);
+        self.link.connected(
+            provider.clone(),
+            features.clone(),
+            capabilities,
+            (self.clock)(),
+            latency,
+        );
         if features.has(Extension::Inventory) {
             let inventory = self.limited(provider.inventory()).await.ok();
             self.link.has(inventory);
@@ -135,12 +157,22 @@ impl Session {
         self.listener.standing(&self.link);
     }
 
-    async fn limited<T>(&self, work: impl Future<Output = Result<T, ProviderError>>) -> Result<T, ProviderError> {
+    async fn limited<T>(
+        &self,
+        work: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
         let late = || ProviderError::new(ErrorKind::Timeout, "The provider did not answer in time");
-        timeout(self.timing.timeout, work).await.unwrap_or_else(|_| Err(late()))
+        timeout(self.timing.timeout, work)
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 
-    async fn serve(&self, provider: &Arc<dyn Provider>, features: &Features, suspicion: &Notify) -> ProviderError {
+    async fn serve(
+        &self,
+        provider: &Arc<dyn Provider>,
+        features: &Features,
+        suspicion: &Notify,
+    ) -> ProviderError {
         if features.has(Extension::Watch) {
             self.listen(provider, suspicion).await
         } else {
@@ -161,7 +193,11 @@ impl Session {
             if let Err(error) = self.hear(provider, stream, suspicion).await {
                 return error;
             }
-            short = if begin.elapsed() > self.timing.interval { 0 } else { short + 1 };
+            short = if begin.elapsed() > self.timing.interval {
+                0
+            } else {
+                short + 1
+            };
             sleep(pause(short, u64::from(short)).min(self.timing.interval)).await;
         }
     }
@@ -205,7 +241,11 @@ impl Session {
     }
 
     /// A health check; the link breaks after several failed ones in a row.
-    async fn check(&self, provider: &Arc<dyn Provider>, failed: &mut u32) -> Result<(), ProviderError> {
+    async fn check(
+        &self,
+        provider: &Arc<dyn Provider>,
+        failed: &mut u32,
+    ) -> Result<(), ProviderError> {
         let begin = Instant::now();
         match self.limited(provider.validate()).await {
             Ok(()) => {
@@ -215,7 +255,11 @@ impl Session {
             }
             Err(error) => {
                 *failed += 1;
-                if *failed >= self.timing.failures { Err(error) } else { Ok(()) }
+                if *failed >= self.timing.failures {
+                    Err(error)
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -248,7 +292,9 @@ impl Session {
 
     async fn sweep(&self, provider: &Arc<dyn Provider>) -> Result<(), ProviderError> {
         let list = match provider.list_vms().await {
-            Err(error) if error.kind == ErrorKind::Unsupported => self.describe_known(provider).await?,
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                self.describe_known(provider).await?
+            }
             other => other?,
         };
         let concerns = self.link.seen(|seen| seen.replace(list));
@@ -258,7 +304,10 @@ impl Session {
         Ok(())
     }
 
-    async fn describe_known(&self, provider: &Arc<dyn Provider>) -> Result<Vec<polyvirt_contract::model::VmState>, ProviderError> {
+    async fn describe_known(
+        &self,
+        provider: &Arc<dyn Provider>,
+    ) -> Result<Vec<polyvirt_contract::model::VmState>, ProviderError> {
         let mut list = Vec::new();
         for id in self.listener.known(&self.link) {
             list.extend(provider.describe(&id).await?);
@@ -270,10 +319,15 @@ impl Session {
 /// The sum of what the hosts have and use, for the Provider's status.
 pub fn totals(inventory: &Inventory) -> [(u64, u64); 3] {
     let sum = |of: fn(&polyvirt_contract::model::Host) -> u64| inventory.hosts.iter().map(of).sum();
-    let disks = |of: fn(&polyvirt_contract::model::Datastore) -> u64| inventory.datastores.iter().map(of).sum();
+    let disks = |of: fn(&polyvirt_contract::model::Datastore) -> u64| {
+        inventory.datastores.iter().map(of).sum()
+    };
     [
         (sum(|h| u64::from(h.cpus)), sum(|h| u64::from(h.cpus_used))),
         (sum(|h| h.memory_mib), sum(|h| h.memory_used_mib)),
-        (disks(|d| d.capacity_bytes), disks(|d| d.capacity_bytes.saturating_sub(d.free_bytes))),
+        (
+            disks(|d| d.capacity_bytes),
+            disks(|d| d.capacity_bytes.saturating_sub(d.free_bytes)),
+        ),
     ]
 }

@@ -35,7 +35,12 @@ pub async fn reconcile(ctx: &Context, sessions: &Sessions, key: &ObjectKey) -> N
     }
 }
 
-async fn pass(ctx: &Context, sessions: &Sessions, object: &ObjectKey, provider: &Arc<Provider>) -> Result<Next, ClusterError> {
+async fn pass(
+    ctx: &Context,
+    sessions: &Sessions,
+    object: &ObjectKey,
+    provider: &Arc<Provider>,
+) -> Result<Next, ClusterError> {
     let key = Key::new(Kind::Provider, object.clone());
     let usage = Usage::of(ctx, &Target::Provider(object.clone()));
     let mut current = (**provider).clone();
@@ -47,11 +52,20 @@ async fn pass(ctx: &Context, sessions: &Sessions, object: &ObjectKey, provider: 
     let problem = sessions.ensure(provider).await.err();
     let old = provider.status.clone().unwrap_or_default();
     let view = ctx.links.get(object).map(|link| link.view());
-    let new = report::status(ctx, provider, view.as_ref(), problem.as_ref(), &usage, protection);
+    let new = report::status(
+        ctx,
+        provider,
+        view.as_ref(),
+        problem.as_ref(),
+        &usage,
+        protection,
+    );
     if report::differs(&old, &new) {
         let body = Patch::Status(status_body(&key, &new));
         let written: Provider = cluster::patch(&*ctx.cluster, &key, body).await?;
-        ctx.stores.providers.written(crate::runtime::trim::metadata(written));
+        ctx.stores
+            .providers
+            .written(crate::runtime::trim::metadata(written));
         let about = About::of(Kind::Provider, provider);
         for note in report::transitions(&old, &new) {
             ctx.cluster.event(&about, note);

@@ -2,8 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polyvirt_api::infra::{
-    CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature, ProviderRuntimeStatus, ProviderStatus,
-    ReportedCapabilities, ResourceUsage, RuntimePhase, UsageStats,
+    CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature,
+    ProviderRuntimeStatus, ProviderStatus, ReportedCapabilities, ResourceUsage, RuntimePhase,
+    UsageStats,
 };
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
@@ -53,11 +54,21 @@ fn is_connecting(view: Option<&View>) -> bool {
 
 fn misconfigured(status: &mut ProviderStatus, problem: &Problem) -> Finding {
     status.connected_since = None;
-    Finding::new(kind::READY, Truth::False, problem.reason, problem.to_string())
+    Finding::new(
+        kind::READY,
+        Truth::False,
+        problem.reason,
+        problem.to_string(),
+    )
 }
 
 fn connecting() -> Finding {
-    Finding::new(kind::READY, Truth::Unknown, Reason::Connecting, "The first connection is being made")
+    Finding::new(
+        kind::READY,
+        Truth::Unknown,
+        Reason::Connecting,
+        "The first connection is being made",
+    )
 }
 
 fn standing(status: &mut ProviderStatus, view: &View) -> Finding {
@@ -65,17 +76,33 @@ fn standing(status: &mut ProviderStatus, view: &View) -> Finding {
         Standing::Connecting => connecting(),
         Standing::Connected { since, latency } => {
             // A manager that starts anew is no interruption of the provider.
-            let unbroken = status.connected_since.take().filter(|_| status.healthy == Some(true));
+            let unbroken = status
+                .connected_since
+                .take()
+                .filter(|_| status.healthy == Some(true));
             status.connected_since = Some(unbroken.unwrap_or(Time(*since)));
             status.latency_ms = i64::try_from(latency.as_millis()).ok();
             status.circuit = Some(CircuitState::Closed);
-            Finding::new(kind::READY, Truth::True, Reason::Connected, "The provider answers")
+            Finding::new(
+                kind::READY,
+                Truth::True,
+                Reason::Connected,
+                "The provider answers",
+            )
         }
         Standing::Unavailable { since, error } => {
             status.connected_since = None;
             status.circuit = Some(CircuitState::Open);
-            status.last_error = Some(ProviderError { time: Some(Time(*since)), message: error.message.clone() });
-            Finding::new(kind::READY, Truth::False, error.kind.into(), error.message.clone())
+            status.last_error = Some(ProviderError {
+                time: Some(Time(*since)),
+                message: error.message.clone(),
+            });
+            Finding::new(
+                kind::READY,
+                Truth::False,
+                error.kind.into(),
+                error.message.clone(),
+            )
         }
     }
 }
@@ -85,7 +112,10 @@ fn runtime(status: &mut ProviderStatus, provider: &Provider, finding: &Finding) 
     let phase = match (finding.truth, finding.reason) {
         (Truth::True, _) => RuntimePhase::Running,
         (Truth::Unknown, _) => RuntimePhase::Starting,
-        (Truth::False, Reason::RuntimeUnsupported | Reason::InvalidConfiguration | Reason::SecretInvalid) => RuntimePhase::Failed,
+        (
+            Truth::False,
+            Reason::RuntimeUnsupported | Reason::InvalidConfiguration | Reason::SecretInvalid,
+        ) => RuntimePhase::Failed,
         (Truth::False, _) => RuntimePhase::Pending,
     };
     let ready = i32::from(finding.truth == Truth::True);
@@ -107,11 +137,27 @@ fn offers(status: &mut ProviderStatus, view: &View) {
     status.version = Some(view.features.version.clone()).filter(|v| !v.is_empty());
     status.reported_capabilities = Some(reported(&view.capabilities));
     status.capabilities = summary(&view.capabilities, &view.features);
-    status.features = view.features.extensions.iter().map(|e| feature(*e)).collect();
-    status.honoured_fields = view.features.honoured_fields.iter().flatten().cloned().collect();
+    status.features = view
+        .features
+        .extensions
+        .iter()
+        .map(|e| feature(*e))
+        .collect();
+    status.honoured_fields = view
+        .features
+        .honoured_fields
+        .iter()
+        .flatten()
+        .cloned()
+        .collect();
     status.resource_usage = view.inventory.as_ref().map(|inventory| {
         let [cpu, memory, storage] = totals(inventory);
-        Box::new(ResourceUsage { cpu: Some(stats(cpu)), memory: Some(stats(memory)), storage: Some(stats(storage)), network: None })
+        Box::new(ResourceUsage {
+            cpu: Some(stats(cpu)),
+            memory: Some(stats(memory)),
+            storage: Some(stats(storage)),
+            network: None,
+        })
     });
 }
 
@@ -163,9 +209,18 @@ fn summary(can: &Capabilities, features: &Features) -> Vec<ProviderCapability> {
         (true, ProviderCapability::VirtualMachines),
         (can.snapshots, ProviderCapability::Snapshots),
         (can.linked_clones, ProviderCapability::Cloning),
-        (features.has(Extension::Console), ProviderCapability::ConsoleAccess),
-        (can.disk_expansion_online || !can.disk_types.is_empty(), ProviderCapability::DiskManagement),
-        (!can.network_types.is_empty(), ProviderCapability::NetworkManagement),
+        (
+            features.has(Extension::Console),
+            ProviderCapability::ConsoleAccess,
+        ),
+        (
+            can.disk_expansion_online || !can.disk_types.is_empty(),
+            ProviderCapability::DiskManagement,
+        ),
+        (
+            !can.network_types.is_empty(),
+            ProviderCapability::NetworkManagement,
+        ),
         (can.image_import, ProviderCapability::Templates),
     ]
     .into_iter()
@@ -173,19 +228,39 @@ fn summary(can: &Capabilities, features: &Features) -> Vec<ProviderCapability> {
     .collect()
 }
 
-fn put_conditions(ctx: &Context, provider: &Provider, status: &mut ProviderStatus, ready: Finding, usage: &Usage, protection: Protection) {
+fn put_conditions(
+    ctx: &Context,
+    provider: &Provider,
+    status: &mut ProviderStatus,
+    ready: Finding,
+    usage: &Usage,
+    protection: Protection,
+) {
     let generation = provider.metadata.generation;
     let known = status.reported_capabilities.is_some();
     let list = &mut status.conditions;
     let mut put = |finding| conditions::set(list, finding, generation, ctx.now());
     for kind in [kind::RUNTIME_READY, kind::AVAILABLE] {
-        put(Finding { kind, ..ready.clone() });
+        put(Finding {
+            kind,
+            ..ready.clone()
+        });
     }
     put(ready);
     put(if known {
-        Finding::new(kind::CAPABILITIES, Truth::True, Reason::CapabilitiesFetched, "Read when it was connected")
+        Finding::new(
+            kind::CAPABILITIES,
+            Truth::True,
+            Reason::CapabilitiesFetched,
+            "Read when it was connected",
+        )
     } else {
-        Finding::new(kind::CAPABILITIES, Truth::False, Reason::CapabilitiesUnavailable, "Read when it is connected")
+        Finding::new(
+            kind::CAPABILITIES,
+            Truth::False,
+            Reason::CapabilitiesUnavailable,
+            "Read when it is connected",
+        )
     });
     match protection {
         Protection::Blocked => put(usage.blocked()),
@@ -195,16 +270,27 @@ fn put_conditions(ctx: &Context, provider: &Provider, status: &mut ProviderStatu
 
 /// Figures that move all the time are carried along with other changes, and cause no write of their own.
 pub fn differs(old: &ProviderStatus, new: &ProviderStatus) -> bool {
-    let quiet = ProviderStatus { latency_ms: old.latency_ms, resource_usage: old.resource_usage.clone(), ..new.clone() };
+    let quiet = ProviderStatus {
+        latency_ms: old.latency_ms,
+        resource_usage: old.resource_usage.clone(),
+        ..new.clone()
+    };
     quiet != *old
 }
 
 /// One event for each change of what `Ready` says.
 pub fn transitions(old: &ProviderStatus, new: &ProviderStatus) -> Vec<Note> {
-    let find = |s: &ProviderStatus| s.conditions.iter().find(|c| c.type_ == kind::READY).cloned();
+    let find = |s: &ProviderStatus| {
+        s.conditions
+            .iter()
+            .find(|c| c.type_ == kind::READY)
+            .cloned()
+    };
     let says = |c: &Condition| (c.status.clone(), c.reason.clone());
     let (before, after) = (find(old), find(new));
-    let Some(after) = after else { return Vec::new() };
+    let Some(after) = after else {
+        return Vec::new();
+    };
     if before.as_ref().map(says) == Some(says(&after)) {
         return Vec::new();
     }

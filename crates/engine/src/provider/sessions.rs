@@ -20,7 +20,8 @@ use crate::runtime::key::ObjectKey;
 #[async_trait]
 pub trait Runtime: Send + Sync {
     /// A way to connect, and a text that changes exactly when the session must be made anew.
-    async fn connector(&self, provider: &Provider) -> Result<(Arc<dyn Connector>, String), Problem>;
+    async fn connector(&self, provider: &Provider)
+    -> Result<(Arc<dyn Connector>, String), Problem>;
 }
 
 struct Running {
@@ -49,7 +50,15 @@ impl Sessions {
         metrics: Arc<Metrics>,
         stop: CancellationToken,
     ) -> Self {
-        Self { runtime, links, listener, clock, metrics, running: Mutex::default(), stop }
+        Self {
+            runtime,
+            links,
+            listener,
+            clock,
+            metrics,
+            running: Mutex::default(),
+            stop,
+        }
     }
 
     /// Makes sure that a session made from the present object runs.
@@ -87,7 +96,10 @@ impl Sessions {
             listener: self.listener.clone(),
             clock: self.clock.clone(),
             timing: timing(provider),
-            labels: ProviderLabels { provider_type: type_word(provider.spec.type_).to_owned(), provider: key.to_string() },
+            labels: ProviderLabels {
+                provider_type: type_word(provider.spec.type_).to_owned(),
+                provider: key.to_string(),
+            },
             metrics: self.metrics.clone(),
         }
     }
@@ -102,14 +114,21 @@ impl Sessions {
         });
         let told = matches!(link.view().standing, Standing::Unavailable { error, .. } if error.message == problem.to_string());
         if !told {
-            link.unavailable(ProviderError::new(ErrorKind::Unavailable, problem.to_string()), (self.clock)());
+            link.unavailable(
+                ProviderError::new(ErrorKind::Unavailable, problem.to_string()),
+                (self.clock)(),
+            );
             self.listener.standing(&link);
         }
     }
 
     /// Ends the session of a Provider.
     fn end(&self, key: &ObjectKey) {
-        let ended = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        let ended = self
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
         if let Some(ended) = ended {
             ended.stop.cancel();
             self.links.remove(key);
@@ -141,11 +160,23 @@ pub const fn type_word(kind: ProviderType) -> &'static str {
 /// What the Provider says about health checks; a switched-off check is one that comes once an hour.
 fn timing(provider: &Provider) -> Timing {
     let default = Timing::default();
-    let Some(check) = &provider.spec.health_check else { return default };
-    let interval = if check.enabled { check.interval.parse().unwrap_or(default.interval) } else { Duration::from_secs(3600) };
+    let Some(check) = &provider.spec.health_check else {
+        return default;
+    };
+    let interval = if check.enabled {
+        check.interval.parse().unwrap_or(default.interval)
+    } else {
+        Duration::from_secs(3600)
+    };
     Timing {
         interval: interval.max(Duration::from_secs(1)),
-        timeout: check.timeout.parse().unwrap_or(default.timeout).max(Duration::from_millis(100)),
-        failures: u32::try_from(check.failure_threshold).unwrap_or(default.failures).max(1),
+        timeout: check
+            .timeout
+            .parse()
+            .unwrap_or(default.timeout)
+            .max(Duration::from_millis(100)),
+        failures: u32::try_from(check.failure_threshold)
+            .unwrap_or(default.failures)
+            .max(1),
     }
 }

@@ -28,13 +28,20 @@ impl Backoff {
 
     /// No failure: the next one begins anew.
     pub fn succeeded(&self, key: &Key) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
     }
 }
 
 /// Doubles from half a second to five minutes, less up to a quarter.
 pub fn pause(failures: u32, random: u64) -> Duration {
-    let doubled = FIRST.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
+    let doubled = FIRST.saturating_mul(
+        1_u32
+            .checked_shl(failures.saturating_sub(1))
+            .unwrap_or(u32::MAX),
+    );
     let full = doubled.min(LONGEST);
     full.mul_f64(1.0 - f64::from(u32::try_from(random % 256).unwrap_or(0)) / 1024.0)
 }

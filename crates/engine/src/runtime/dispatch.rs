@@ -44,9 +44,12 @@ impl Dispatcher {
     }
 
     fn wake_vm(&self, key: &ObjectKey, urgency: Urgency) {
-        let Some(vm) = self.stores.vms.get(key) else { return };
+        let Some(vm) = self.stores.vms.get(key) else {
+            return;
+        };
         let lane = Lane::Provider(provider_of(&vm));
-        self.queue.add(Key::new(Kind::VirtualMachine, key.clone()), lane, urgency);
+        self.queue
+            .add(Key::new(Kind::VirtualMachine, key.clone()), lane, urgency);
     }
 
     fn wake_users(&self, target: &Target, urgency: Urgency) {
@@ -56,11 +59,17 @@ impl Dispatcher {
     }
 
     fn wake(&self, kind: Kind, key: &ObjectKey, urgency: Urgency) {
-        self.queue.add(Key::new(kind, key.clone()), Lane::Control, urgency);
+        self.queue
+            .add(Key::new(kind, key.clone()), Lane::Control, urgency);
     }
 
     fn wake_later(&self, kind: Kind, key: &ObjectKey) {
-        self.queue.add_after(Key::new(kind, key.clone()), Lane::Control, Urgency::Background, USAGE_DELAY);
+        self.queue.add_after(
+            Key::new(kind, key.clone()),
+            Lane::Control,
+            Urgency::Background,
+            USAGE_DELAY,
+        );
     }
 
     /// A VirtualMachine changed.
@@ -72,13 +81,18 @@ impl Dispatcher {
         };
         let Some(any) = new.or(old) else { return };
         let key = ObjectKey::of(&**any);
-        let moved = self.stores.index.update(&key, old.map(|v| &**v), new.map(|v| &**v));
+        let moved = self
+            .stores
+            .index
+            .update(&key, old.map(|v| &**v), new.map(|v| &**v));
         for target in moved {
             self.reference_moved(&target, source);
         }
         match (source, new) {
             (Source::FirstList, Some(_)) => self.wake_vm(&key, Urgency::Background),
-            (Source::Watch, Some(new)) if old.is_none_or(|old| concerns_us(old, new)) => self.wake_vm(&key, Urgency::User),
+            (Source::Watch, Some(new)) if old.is_none_or(|old| concerns_us(old, new)) => {
+                self.wake_vm(&key, Urgency::User)
+            }
             _ => {}
         }
     }
@@ -89,10 +103,14 @@ impl Dispatcher {
             Target::Provider(key) => self.wake_later(Kind::Provider, key),
             Target::Class(key) => self.wake_later(Kind::VMClass, key),
             Target::Network(key) => self.wake_later(Kind::VMNetworkAttachment, key),
-            Target::Image(key) if source == Source::FirstList => self.wake_later(Kind::VMImage, key),
+            Target::Image(key) if source == Source::FirstList => {
+                self.wake_later(Kind::VMImage, key)
+            }
             Target::Image(key) => self.wake(Kind::VMImage, key, Urgency::Event),
             // Another object that carried the same identity may have the right to it now.
-            Target::Identity(_) if source != Source::FirstList => self.wake_users(target, Urgency::Event),
+            Target::Identity(_) if source != Source::FirstList => {
+                self.wake_users(target, Urgency::Event)
+            }
             Target::Identity(_) | Target::Secret(_) | Target::Vm(..) => {}
         }
     }
@@ -108,7 +126,9 @@ impl Dispatcher {
                 }
             }
             Change::Updated { old, new } => {
-                if old.metadata.generation != new.metadata.generation || deletion_moved(&**old, &**new) {
+                if old.metadata.generation != new.metadata.generation
+                    || deletion_moved(&**old, &**new)
+                {
                     self.wake(Kind::Provider, &ObjectKey::of(&**new), urgency(source));
                 }
             }
@@ -133,7 +153,8 @@ impl Dispatcher {
     /// An image changed; its status matters too, for that is where it says on which providers it is ready.
     pub fn image_changed(&self, change: &Change<VMImage>, source: Source) {
         if let Change::Updated { old, new } = change {
-            let edited = old.metadata.generation != new.metadata.generation || deletion_moved(&**old, &**new);
+            let edited = old.metadata.generation != new.metadata.generation
+                || deletion_moved(&**old, &**new);
             if !edited && readiness(old) != readiness(new) {
                 self.wake_users(&Target::Image(ObjectKey::of(&**new)), Urgency::Event);
             }
@@ -144,7 +165,13 @@ impl Dispatcher {
         self.referenced(change, Kind::VMImage, Target::Image, source);
     }
 
-    fn referenced<K: kube::Resource>(&self, change: &Change<K>, kind: Kind, target: fn(ObjectKey) -> Target, source: Source) {
+    fn referenced<K: kube::Resource>(
+        &self,
+        change: &Change<K>,
+        kind: Kind,
+        target: fn(ObjectKey) -> Target,
+        source: Source,
+    ) {
         let key = match change {
             Change::Added(new) => ObjectKey::of(&**new),
             Change::Updated { old, new } => {
@@ -177,7 +204,11 @@ impl Dispatcher {
 fn names_secret(provider: &Provider, secret: &ObjectKey) -> bool {
     let own = provider.metadata.namespace.as_deref().unwrap_or_default();
     let credentials = provider.spec.credential_secret_ref.as_ref();
-    let tls = provider.spec.runtime.as_ref().and_then(|r| r.service.as_ref()?.tls.as_ref()?.secret_ref.as_ref());
+    let tls = provider
+        .spec
+        .runtime
+        .as_ref()
+        .and_then(|r| r.service.as_ref()?.tls.as_ref()?.secret_ref.as_ref());
     credentials.is_some_and(|r| ObjectKey::new(r.namespace_or(own), &r.name) == *secret)
         || tls.is_some_and(|r| ObjectKey::new(own, &r.name) == *secret)
 }
@@ -201,7 +232,9 @@ fn concerns_us(old: &VirtualMachine, new: &VirtualMachine) -> bool {
 
 /// Whether the VM was as declared when it was last looked at, and nothing was declared since.
 fn is_settled(vm: &VirtualMachine) -> bool {
-    let Some(status) = &vm.status else { return false };
+    let Some(status) = &vm.status else {
+        return false;
+    };
     vm.metadata.deletion_timestamp.is_none()
         && status.observed_generation == vm.metadata.generation
         && is_true(&status.conditions, kind::READY)
@@ -210,7 +243,9 @@ fn is_settled(vm: &VirtualMachine) -> bool {
 /// How an image stands on providers, as far as VMs care: not how far an import is.
 fn readiness(image: &VMImage) -> Vec<(&String, bool, bool)> {
     let providers = image.status.iter().flat_map(|s| &s.provider_status);
-    providers.map(|(name, on)| (name, on.available, on.attempts.is_some())).collect()
+    providers
+        .map(|(name, on)| (name, on.available, on.attempts.is_some()))
+        .collect()
 }
 
 fn deletion_moved<K: kube::Resource>(old: &K, new: &K) -> bool {
@@ -240,7 +275,9 @@ impl Listener for Dispatcher {
     fn concerns(&self, link: &Link, concerns: Vec<Concerns>) {
         for concern in concerns {
             match concern {
-                Concerns::Everyone => self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background),
+                Concerns::Everyone => {
+                    self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background)
+                }
                 Concerns::Object(key) => {
                     self.wake_vm(&key, Urgency::Event);
                     if self.stores.images.get(&key).is_some() {
@@ -260,7 +297,8 @@ impl Listener for Dispatcher {
     fn known(&self, link: &Link) -> Vec<VmId> {
         let users = self.stores.index.users(&Target::Provider(link.key.clone()));
         let vms = users.iter().filter_map(|key| self.stores.vms.get(key));
-        vms.filter_map(|vm| VmId::non_empty(vm.status.as_ref()?.id.clone()?)).collect()
+        vms.filter_map(|vm| VmId::non_empty(vm.status.as_ref()?.id.clone()?))
+            .collect()
     }
 }
 

@@ -18,12 +18,17 @@ impl ObjectKey {
     /// The key of an object that the API server gave us.
     pub fn of<K: Resource>(object: &K) -> Self {
         let meta = object.meta();
-        Self::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+        Self::new(
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        )
     }
 
     /// The namespace.
     pub fn namespace(&self) -> &str {
-        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
+        self.0
+            .split_once('/')
+            .map_or("", |(namespace, _)| namespace)
     }
 
     /// The name.
@@ -61,8 +66,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::VirtualMachine, Self::Provider, Self::VMClass, Self::VMImage, Self::VMNetworkAttachment];
+    pub const ALL: [Self; 5] = [
+        Self::VirtualMachine,
+        Self::Provider,
+        Self::VMClass,
+        Self::VMImage,
+        Self::VMNetworkAttachment,
+    ];
 
     /// The kind's name in the API.
     pub const fn name(self) -> &'static str {

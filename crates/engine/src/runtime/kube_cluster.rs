@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use kube::api::{Api, DynamicObject, Patch as KubePatch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::Client;
 use polyvirt_api::names;
 use polyvirt_plan::Note;
 use tokio::sync::mpsc;
@@ -30,7 +30,11 @@ impl KubeCluster {
     }
 
     fn api(&self, key: &Key) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), key.object.namespace(), &resource(key.kind))
+        Api::namespaced_with(
+            self.client.clone(),
+            key.object.namespace(),
+            &resource(key.kind),
+        )
     }
 }
 
@@ -47,11 +51,13 @@ impl Cluster for KubeCluster {
         let name = key.object.name();
         let written = match patch {
             Patch::Metadata(body) => {
-                api.patch(name, &PatchParams::default(), &KubePatch::Merge(&body)).await
+                api.patch(name, &PatchParams::default(), &KubePatch::Merge(&body))
+                    .await
             }
             Patch::Status(body) => {
                 let params = PatchParams::apply(FIELD_MANAGER).force();
-                api.patch_status(name, &params, &KubePatch::Apply(&body)).await
+                api.patch_status(name, &params, &KubePatch::Apply(&body))
+                    .await
             }
         };
         let object = written.map_err(refusal)?;
@@ -63,12 +69,21 @@ impl Cluster for KubeCluster {
         let found = api.get_opt(key.name()).await.map_err(refusal)?;
         Ok(found.map(|secret| {
             let data = secret.data.unwrap_or_default();
-            data.into_iter().map(|(name, value)| (name, Bytes::from(value.0))).collect()
+            data.into_iter()
+                .map(|(name, value)| (name, Bytes::from(value.0)))
+                .collect()
         }))
     }
 
     fn event(&self, about: &About, note: Note) {
-        if self.events.try_send(Told { about: about.clone(), note }).is_err() {
+        if self
+            .events
+            .try_send(Told {
+                about: about.clone(),
+                note,
+            })
+            .is_err()
+        {
             tracing::debug!(object = ?about.key, "event dropped: more than can be sent");
         }
     }
@@ -79,7 +94,9 @@ pub fn refusal(error: kube::Error) -> ClusterError {
     match error {
         kube::Error::Api(status) if status.is_not_found() => ClusterError::NotFound,
         kube::Error::Api(status) if status.is_conflict() => ClusterError::Conflict,
-        kube::Error::Api(status) if status.is_forbidden() => ClusterError::Forbidden(status.message.clone()),
+        kube::Error::Api(status) if status.is_forbidden() => {
+            ClusterError::Forbidden(status.message.clone())
+        }
         kube::Error::Api(status) if status.is_invalid() || status.code == 400 => {
             ClusterError::Invalid(status.message.clone())
         }

@@ -77,7 +77,11 @@ impl Drop for Ticket {
 impl Queue {
     /// A queue with at most this many passes of a lane in flight.
     pub fn new(lane_limit: usize) -> Self {
-        Self { inner: Arc::default(), wake: Arc::default(), lane_limit }
+        Self {
+            inner: Arc::default(),
+            wake: Arc::default(),
+            lane_limit,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -113,10 +117,17 @@ impl Queue {
             let (next, due) = {
                 let mut inner = self.lock();
                 inner.promote(Instant::now());
-                (inner.take(self.lane_limit), inner.delayed.keys().next().map(|(at, _)| *at))
+                (
+                    inner.take(self.lane_limit),
+                    inner.delayed.keys().next().map(|(at, _)| *at),
+                )
             };
             if let Some((key, lane)) = next {
-                return Ticket { key, lane, queue: self.clone() };
+                return Ticket {
+                    key,
+                    lane,
+                    queue: self.clone(),
+                };
             }
             match due {
                 Some(at) => {
@@ -180,7 +191,8 @@ impl Inner {
     fn enqueue(&mut self, key: Key, lane: Lane, urgency: Urgency) {
         self.counter += 1;
         let number = self.counter;
-        self.queued.insert(key.clone(), (lane.clone(), urgency, number));
+        self.queued
+            .insert(key.clone(), (lane.clone(), urgency, number));
         let state = self.lanes.entry(lane.clone()).or_default();
         state.ready.insert((urgency, number, key));
         if state.ready.len() == 1 {
@@ -238,7 +250,11 @@ impl Inner {
     }
 
     fn drop_if_empty(&mut self, lane: &Lane) {
-        if self.lanes.get(lane).is_some_and(|s| s.running == 0 && s.ready.is_empty()) {
+        if self
+            .lanes
+            .get(lane)
+            .is_some_and(|s| s.running == 0 && s.ready.is_empty())
+        {
             self.lanes.remove(lane);
         }
     }
@@ -258,11 +274,17 @@ mod tests {
     }
 
     async fn popped(queue: &Queue) -> Ticket {
-        tokio::time::timeout(Duration::from_secs(5), queue.pop()).await.expect("something is ready")
+        tokio::time::timeout(Duration::from_secs(5), queue.pop())
+            .await
+            .expect("something is ready")
     }
 
     async fn nothing(queue: &Queue) {
-        assert!(tokio::time::timeout(Duration::from_millis(10), queue.pop()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(10), queue.pop())
+                .await
+                .is_err()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -315,7 +337,11 @@ mod tests {
         queue.add_after(vm("a"), lane("p"), Urgency::Event, Duration::from_secs(3));
         queue.add(vm("a"), lane("p"), Urgency::Event);
         drop(popped(&queue).await);
-        assert!(tokio::time::timeout(Duration::from_secs(4), queue.pop()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(4), queue.pop())
+                .await
+                .is_err()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -325,7 +351,10 @@ mod tests {
             queue.add(vm(name), lane("p"), Urgency::Event);
         }
         queue.add(vm("x"), lane("q"), Urgency::Event);
-        let order: Vec<_> = [popped(&queue).await, popped(&queue).await].iter().map(|t| t.lane.clone()).collect();
+        let order: Vec<_> = [popped(&queue).await, popped(&queue).await]
+            .iter()
+            .map(|t| t.lane.clone())
+            .collect();
         assert_eq!(order, vec![lane("p"), lane("q")]);
     }
 }

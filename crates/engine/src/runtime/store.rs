@@ -40,7 +40,12 @@ pub struct Store<K> {
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
-        Self { inner: Mutex::new(Inner { objects: HashMap::new(), watched: 0 }) }
+        Self {
+            inner: Mutex::new(Inner {
+                objects: HashMap::new(),
+                watched: 0,
+            }),
+        }
     }
 }
 
@@ -98,7 +103,10 @@ impl<K: Resource> Store<K> {
     pub fn removed(&self, object: &K) -> Option<Change<K>> {
         let mut inner = self.lock();
         inner.watched = inner.watched.max(version(object));
-        inner.objects.remove(&ObjectKey::of(object)).map(Change::Removed)
+        inner
+            .objects
+            .remove(&ObjectKey::of(object))
+            .map(Change::Removed)
     }
 
     /// Removes what a fresh list no longer has.
@@ -125,7 +133,12 @@ impl<K: Resource> Inner<K> {
 
 /// Resource versions of one API server grow; comparing them is allowed since Kubernetes 1.35 and was true before.
 fn version<K: Resource>(object: &K) -> u64 {
-    object.meta().resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0)
+    object
+        .meta()
+        .resource_version
+        .as_deref()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -146,7 +159,10 @@ mod tests {
     fn an_answer_beats_the_watch_that_lags() {
         let store = Store::default();
         assert!(matches!(store.watched(object(1)), Some(Change::Added(_))));
-        assert!(matches!(store.written(object(3)), Some(Change::Updated { .. })));
+        assert!(matches!(
+            store.written(object(3)),
+            Some(Change::Updated { .. })
+        ));
         assert!(store.watched(object(2)).is_none());
         let now = store.get(&ObjectKey::new("ns", "a")).expect("there");
         assert_eq!(now.metadata.resource_version.as_deref(), Some("3"));

@@ -36,13 +36,20 @@ impl Compact for VMNetworkAttachment {}
 impl Compact for VirtualMachine {
     /// A list that is read has room for four, however few there are.
     fn compact(&mut self) {
-        self.metadata.finalizers.iter_mut().for_each(Vec::shrink_to_fit);
+        self.metadata
+            .finalizers
+            .iter_mut()
+            .for_each(Vec::shrink_to_fit);
         self.spec.disks.shrink_to_fit();
         self.spec.networks.shrink_to_fit();
-        let Some(status) = &mut self.status else { return };
+        let Some(status) = &mut self.status else {
+            return;
+        };
         status.conditions.shrink_to_fit();
         status.ips.shrink_to_fit();
-        let Some(applied) = &mut status.applied else { return };
+        let Some(applied) = &mut status.applied else {
+            return;
+        };
         applied.disks.shrink_to_fit();
         applied.networks.shrink_to_fit();
     }

@@ -37,7 +37,10 @@ pub struct VmIndex {
 /// The Provider that a VirtualMachine names.
 pub fn provider_of(vm: &VirtualMachine) -> ObjectKey {
     let own = vm.metadata.namespace.as_deref().unwrap_or_default();
-    ObjectKey::new(vm.spec.provider_ref.namespace_or(own), &vm.spec.provider_ref.name)
+    ObjectKey::new(
+        vm.spec.provider_ref.namespace_or(own),
+        &vm.spec.provider_ref.name,
+    )
 }
 
 /// Everything that a VirtualMachine refers to or is known by.
@@ -48,11 +51,29 @@ pub fn targets(vm: &VirtualMachine) -> Vec<Target> {
     let mut list = vec![Target::Provider(provider.clone())];
     list.extend(vm.spec.class_ref.as_ref().map(|r| Target::Class(key(r))));
     list.extend(vm.spec.image_ref.as_ref().map(|r| Target::Image(key(r))));
-    list.extend(vm.spec.networks.iter().filter_map(|n| n.network_ref.as_ref()).map(|r| Target::Network(key(r))));
-    list.extend(secrets(vm).into_iter().map(|name| Target::Secret(ObjectKey::new(own, name))));
-    let identity = vm.metadata.annotations.as_ref().and_then(|a| a.get(names::IDENTITY_ANNOTATION));
+    list.extend(
+        vm.spec
+            .networks
+            .iter()
+            .filter_map(|n| n.network_ref.as_ref())
+            .map(|r| Target::Network(key(r))),
+    );
+    list.extend(
+        secrets(vm)
+            .into_iter()
+            .map(|name| Target::Secret(ObjectKey::new(own, name))),
+    );
+    let identity = vm
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|a| a.get(names::IDENTITY_ANNOTATION));
     list.extend(identity.map(|i| Target::Identity(Identity::from(i.as_str()))));
-    let id = vm.status.as_ref().and_then(|s| s.id.as_deref()).and_then(VmId::non_empty);
+    let id = vm
+        .status
+        .as_ref()
+        .and_then(|s| s.id.as_deref())
+        .and_then(VmId::non_empty);
     list.extend(id.map(|id| Target::Vm(provider, id)));
     list
 }
@@ -61,11 +82,22 @@ fn secrets(vm: &VirtualMachine) -> Vec<&str> {
     let user = vm.spec.user_data.as_deref();
     let cloud_init = [
         user.and_then(|u| u.cloud_init.as_ref()),
-        vm.spec.meta_data.as_deref().and_then(|m| m.cloud_init.as_ref()),
-        vm.spec.network_data.as_deref().and_then(|n| n.cloud_init.as_ref()),
+        vm.spec
+            .meta_data
+            .as_deref()
+            .and_then(|m| m.cloud_init.as_ref()),
+        vm.spec
+            .network_data
+            .as_deref()
+            .and_then(|n| n.cloud_init.as_ref()),
     ];
-    let ignition = user.and_then(|u| u.ignition.as_ref()).and_then(|i| i.secret_ref.as_ref());
-    let named = cloud_init.into_iter().flatten().filter_map(|c| c.secret_ref.as_ref());
+    let ignition = user
+        .and_then(|u| u.ignition.as_ref())
+        .and_then(|i| i.secret_ref.as_ref());
+    let named = cloud_init
+        .into_iter()
+        .flatten()
+        .filter_map(|c| c.secret_ref.as_ref());
     named.chain(ignition).map(|r| r.name.as_str()).collect()
 }
 
@@ -75,7 +107,12 @@ impl VmIndex {
     }
 
     /// Replaces what the older version referred to by what the newer one does, and returns what is new or gone.
-    pub fn update(&self, key: &ObjectKey, old: Option<&VirtualMachine>, new: Option<&VirtualMachine>) -> Vec<Target> {
+    pub fn update(
+        &self,
+        key: &ObjectKey,
+        old: Option<&VirtualMachine>,
+        new: Option<&VirtualMachine>,
+    ) -> Vec<Target> {
         let before = old.map(targets).unwrap_or_default();
         let after = new.map(targets).unwrap_or_default();
         let mut users = self.lock();
@@ -93,7 +130,10 @@ impl VmIndex {
 
     /// The VirtualMachines that refer to the target.
     pub fn users(&self, target: &Target) -> Vec<ObjectKey> {
-        self.lock().get(target).map(|set| set.iter().cloned().collect()).unwrap_or_default()
+        self.lock()
+            .get(target)
+            .map(|set| set.iter().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// How many VirtualMachines refer to the target.
@@ -103,12 +143,17 @@ impl VmIndex {
 
     /// Some of those that refer to the target, for a message.
     pub fn some_users(&self, target: &Target, most: usize) -> Vec<ObjectKey> {
-        self.lock().get(target).map(|set| set.iter().take(most).cloned().collect()).unwrap_or_default()
+        self.lock()
+            .get(target)
+            .map(|set| set.iter().take(most).cloned().collect())
+            .unwrap_or_default()
     }
 }
 
 fn remove(users: &mut HashMap<Target, BTreeSet<ObjectKey>>, target: &Target, key: &ObjectKey) {
-    let Some(set) = users.get_mut(target) else { return };
+    let Some(set) = users.get_mut(target) else {
+        return;
+    };
     set.remove(key);
     if set.is_empty() {
         users.remove(target);
@@ -124,7 +169,10 @@ mod tests {
     fn vm(class: &str) -> VirtualMachine {
         let mut vm = VirtualMachine::new("a", Default::default());
         vm.metadata.namespace = Some("ns".into());
-        vm.spec.provider_ref = ObjectRef { name: "p".into(), namespace: Some("infra".into()) };
+        vm.spec.provider_ref = ObjectRef {
+            name: "p".into(),
+            namespace: Some("infra".into()),
+        };
         vm.spec.class_ref = Some(ObjectRef::local(class));
         vm
     }
@@ -136,7 +184,10 @@ mod tests {
         index.update(&key, None, Some(&vm("small")));
         let class = |name: &str| Target::Class(ObjectKey::new("ns", name));
         assert_eq!(index.users(&class("small")), vec![key.clone()]);
-        assert_eq!(index.count(&Target::Provider(ObjectKey::new("infra", "p"))), 1);
+        assert_eq!(
+            index.count(&Target::Provider(ObjectKey::new("infra", "p"))),
+            1
+        );
         let moved = index.update(&key, Some(&vm("small")), Some(&vm("large")));
         assert_eq!(moved, vec![class("small"), class("large")]);
         assert_eq!(index.count(&class("small")), 0);

@@ -58,17 +58,32 @@ pub async fn objects<K>(
     tell: impl Fn(Change<K>, Source) + Send,
     listed: watch::Sender<bool>,
 ) where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Compact + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Compact
+        + Clone
+        + DeserializeOwned
+        + Debug
+        + Send
+        + Sync
+        + 'static,
 {
     let api: Api<DeserializeGuard<K>> = scope.api(client);
     let config = watcher::Config::default().any_semantic().page_size(PAGE);
     let mut stream = watcher(api, config).default_backoff().boxed();
     let stores = store();
-    let mut feed = Feed { store: pick(&stores), scope, tell, fresh: None, listed };
+    let mut feed = Feed {
+        store: pick(&stores),
+        scope,
+        tell,
+        fresh: None,
+        listed,
+    };
     while let Some(event) = stream.next().await {
         match event {
             Ok(event) => feed.take(event),
-            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "watch broke; it is opened again"),
+            Err(error) => {
+                tracing::warn!(kind = %K::kind(&()), %error, "watch broke; it is opened again")
+            }
         }
     }
 }
@@ -98,7 +113,11 @@ where
 
     /// A first list is background work; the same list after a break may hold what people did meanwhile.
     fn source(&self) -> Source {
-        if *self.listed.borrow() { Source::Watch } else { Source::FirstList }
+        if *self.listed.borrow() {
+            Source::Watch
+        } else {
+            Source::FirstList
+        }
     }
 
     /// One object that cannot be read stops nobody else.
@@ -113,7 +132,9 @@ where
                     (self.tell)(change, self.source());
                 }
             }
-            Err(error) => tracing::error!(kind = %K::kind(&()), object = %key, error = %error.error, "cannot read the object; it is left alone"),
+            Err(error) => {
+                tracing::error!(kind = %K::kind(&()), object = %key, error = %error.error, "cannot read the object; it is left alone")
+            }
         }
     }
 
@@ -129,8 +150,12 @@ where
 
     fn complete(&mut self) {
         let fresh = self.fresh.take().unwrap_or_default();
-        let gone: Vec<_> =
-            self.store.keys().into_iter().filter(|key| self.scope.covers(key) && !fresh.contains(key)).collect();
+        let gone: Vec<_> = self
+            .store
+            .keys()
+            .into_iter()
+            .filter(|key| self.scope.covers(key) && !fresh.contains(key))
+            .collect();
         for key in gone {
             if let Some(change) = self.store.remove_key(&key) {
                 (self.tell)(change, Source::Watch);
@@ -147,7 +172,9 @@ pub async fn secrets(client: Client, scope: Scope, dispatcher: Arc<Dispatcher>) 
     let mut stream = watcher(api, config).default_backoff().boxed();
     while let Some(event) = stream.next().await {
         match event {
-            Ok(watcher::Event::Apply(secret) | watcher::Event::Delete(secret)) => dispatcher.secret_changed(&secret),
+            Ok(watcher::Event::Apply(secret) | watcher::Event::Delete(secret)) => {
+                dispatcher.secret_changed(&secret)
+            }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "watch of Secrets broke; it is opened again"),
         }

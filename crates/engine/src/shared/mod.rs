@@ -5,8 +5,8 @@ pub mod network;
 
 use kube::Resource;
 use polyvirt_api::names;
-use polyvirt_plan::conditions::{Finding, Truth, kind};
 use polyvirt_plan::Reason;
+use polyvirt_plan::conditions::{Finding, Truth, kind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -33,7 +33,10 @@ impl Usage {
     /// Who uses the target.
     pub fn of(ctx: &Context, target: &Target) -> Self {
         let index = &ctx.stores.index;
-        Self { count: index.count(target), some: index.some_users(target, SHOWN_USERS) }
+        Self {
+            count: index.count(target),
+            some: index.some_users(target, SHOWN_USERS),
+        }
     }
 
     /// The count as the API has it.
@@ -52,7 +55,10 @@ impl Usage {
 
     /// The finding of an object that is to go but is in use.
     pub fn blocked(&self) -> Finding {
-        let message = format!("Cannot be deleted while VirtualMachines use it: {}. Delete or change them first", self.names());
+        let message = format!(
+            "Cannot be deleted while VirtualMachines use it: {}. Delete or change them first",
+            self.names()
+        );
         Finding::new(kind::DELETING, Truth::True, Reason::InUse, message)
     }
 }
@@ -69,12 +75,21 @@ pub enum Protection {
 }
 
 /// Puts our mark on what is in use, and takes it off what is to go and is not. The object is replaced by what was written.
-pub async fn protect<K>(ctx: &Context, key: &Key, object: &mut K, usage: &Usage) -> Result<Protection, ClusterError>
+pub async fn protect<K>(
+    ctx: &Context,
+    key: &Key,
+    object: &mut K,
+    usage: &Usage,
+) -> Result<Protection, ClusterError>
 where
     K: Resource + DeserializeOwned,
 {
     let meta = object.meta();
-    let marked = meta.finalizers.iter().flatten().any(|f| f == names::IN_USE_FINALIZER);
+    let marked = meta
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|f| f == names::IN_USE_FINALIZER);
     match (meta.deletion_timestamp.is_some(), usage.count, marked) {
         (false, 0, _) | (false, _, true) => Ok(Protection::Kept),
         (false, _, false) => {
@@ -100,10 +115,17 @@ fn with_mark<K: Resource>(object: &K) -> Vec<String> {
 
 fn without_mark<K: Resource>(object: &K) -> Vec<String> {
     let list = object.meta().finalizers.iter().flatten();
-    list.filter(|f| *f != names::IN_USE_FINALIZER).cloned().collect()
+    list.filter(|f| *f != names::IN_USE_FINALIZER)
+        .cloned()
+        .collect()
 }
 
-async fn mark<K>(ctx: &Context, key: &Key, object: &mut K, finalizers: Vec<String>) -> Result<(), ClusterError>
+async fn mark<K>(
+    ctx: &Context,
+    key: &Key,
+    object: &mut K,
+    finalizers: Vec<String>,
+) -> Result<(), ClusterError>
 where
     K: Resource + DeserializeOwned,
 {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{
-    IpAllocationRecord, NetworkPhase, NetworkProviderStatus, Provider, ProviderType, VMNetworkAttachment,
-    VMNetworkAttachmentStatus, VirtualMachine,
+    IpAllocationRecord, NetworkPhase, NetworkProviderStatus, Provider, ProviderType,
+    VMNetworkAttachment, VMNetworkAttachmentStatus, VirtualMachine,
 };
-use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 use polyvirt_plan::Reason;
+use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 
 use super::{Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
@@ -22,14 +22,20 @@ const LISTED_ADDRESSES: usize = 256;
 
 /// Brings the status of one network up to date.
 pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
-    let Some(network) = ctx.stores.networks.get(key) else { return Next::Idle };
+    let Some(network) = ctx.stores.networks.get(key) else {
+        return Next::Idle;
+    };
     match pass(ctx, key, &network).await {
         Ok(()) => Next::Idle,
         Err(error) => Next::after_refusal(&error),
     }
 }
 
-async fn pass(ctx: &Context, object: &ObjectKey, network: &VMNetworkAttachment) -> Result<(), ClusterError> {
+async fn pass(
+    ctx: &Context,
+    object: &ObjectKey,
+    network: &VMNetworkAttachment,
+) -> Result<(), ClusterError> {
     let key = Key::new(Kind::VMNetworkAttachment, object.clone());
     let usage = Usage::of(ctx, &Target::Network(object.clone()));
     let mut network = network.clone();
@@ -60,7 +66,11 @@ fn status(
         ready: Some(true),
         phase: Some(NetworkPhase::Ready),
         message: None,
-        available_on: providers.iter().filter(|(_, s)| s.available).map(|(name, _)| name.clone()).collect(),
+        available_on: providers
+            .iter()
+            .filter(|(_, s)| s.available)
+            .map(|(name, _)| name.clone())
+            .collect(),
         connected_vms: Some(usage.number()),
         ip_allocations: addresses(ctx, &ObjectKey::of(network), old),
         provider_status: providers,
@@ -68,28 +78,46 @@ fn status(
         observed_generation: network.metadata.generation,
     };
     let generation = network.metadata.generation;
-    let ready = Finding::new(kind::READY, Truth::True, Reason::Valid, "The network can be used");
+    let ready = Finding::new(
+        kind::READY,
+        Truth::True,
+        Reason::Valid,
+        "The network can be used",
+    );
     conditions::set(&mut new.conditions, ready, generation, ctx.now());
     match protection {
-        Protection::Blocked => conditions::set(&mut new.conditions, usage.blocked(), generation, ctx.now()),
+        Protection::Blocked => {
+            conditions::set(&mut new.conditions, usage.blocked(), generation, ctx.now())
+        }
         _ => conditions::clear(&mut new.conditions, kind::DELETING),
     }
     new
 }
 
 /// Providers of the namespace: whether the network says anything that they understand.
-fn providers(ctx: &Context, network: &VMNetworkAttachment, old: &VMNetworkAttachmentStatus) -> BTreeMap<String, NetworkProviderStatus> {
+fn providers(
+    ctx: &Context,
+    network: &VMNetworkAttachment,
+    old: &VMNetworkAttachmentStatus,
+) -> BTreeMap<String, NetworkProviderStatus> {
     let namespace = network.metadata.namespace.as_deref().unwrap_or_default();
     let all = ctx.stores.providers.list();
-    let near = all.iter().filter(|p| p.metadata.namespace.as_deref() == Some(namespace));
+    let near = all
+        .iter()
+        .filter(|p| p.metadata.namespace.as_deref() == Some(namespace));
     near.map(|provider| {
         let name = provider.metadata.name.clone().unwrap_or_default();
         let fresh = provider_status(network, provider);
-        let same = old
-            .provider_status
-            .get(&name)
-            .filter(|before| NetworkProviderStatus { last_updated: None, ..(*before).clone() } == fresh);
-        let entry = same.cloned().unwrap_or(NetworkProviderStatus { last_updated: Some(Time(ctx.now())), ..fresh });
+        let same = old.provider_status.get(&name).filter(|before| {
+            NetworkProviderStatus {
+                last_updated: None,
+                ..(*before).clone()
+            } == fresh
+        });
+        let entry = same.cloned().unwrap_or(NetworkProviderStatus {
+            last_updated: Some(Time(ctx.now())),
+            ..fresh
+        });
         (name, entry)
     })
     .collect()
@@ -109,28 +137,58 @@ fn provider_status(network: &VMNetworkAttachment, provider: &Provider) -> Networ
             message: Some(format!("{field} is not set")),
             ..NetworkProviderStatus::default()
         },
-        _ => NetworkProviderStatus { available: true, ..NetworkProviderStatus::default() },
+        _ => NetworkProviderStatus {
+            available: true,
+            ..NetworkProviderStatus::default()
+        },
     }
 }
 
 /// Fixed addresses on this network, by VM.
-fn addresses(ctx: &Context, key: &ObjectKey, old: &VMNetworkAttachmentStatus) -> Vec<IpAllocationRecord> {
-    let users = ctx.stores.index.some_users(&Target::Network(key.clone()), LISTED_ADDRESSES);
+fn addresses(
+    ctx: &Context,
+    key: &ObjectKey,
+    old: &VMNetworkAttachmentStatus,
+) -> Vec<IpAllocationRecord> {
+    let users = ctx
+        .stores
+        .index
+        .some_users(&Target::Network(key.clone()), LISTED_ADDRESSES);
     let vms = users.iter().filter_map(|user| ctx.stores.vms.get(user));
-    vms.flat_map(|vm| fixed(ctx, key, &vm, old)).take(LISTED_ADDRESSES).collect()
+    vms.flat_map(|vm| fixed(ctx, key, &vm, old))
+        .take(LISTED_ADDRESSES)
+        .collect()
 }
 
-fn fixed(ctx: &Context, key: &ObjectKey, vm: &VirtualMachine, old: &VMNetworkAttachmentStatus) -> Vec<IpAllocationRecord> {
+fn fixed(
+    ctx: &Context,
+    key: &ObjectKey,
+    vm: &VirtualMachine,
+    old: &VMNetworkAttachmentStatus,
+) -> Vec<IpAllocationRecord> {
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
     let here = vm.spec.networks.iter().filter(|n| {
-        n.network_ref.as_ref().is_some_and(|r| ObjectKey::new(r.namespace_or(namespace), &r.name) == *key)
+        n.network_ref
+            .as_ref()
+            .is_some_and(|r| ObjectKey::new(r.namespace_or(namespace), &r.name) == *key)
     });
     here.filter_map(|nic| {
         let ip = nic.ip_address.clone()?;
         let name = ObjectKey::of(vm).to_string();
-        let before = old.ip_allocations.iter().find(|a| a.ip == ip && a.vm == name);
-        let at = before.and_then(|b| b.allocated_at.clone()).unwrap_or_else(|| Time(ctx.now()));
-        Some(IpAllocationRecord { ip, vm: name, mac: nic.mac_address.clone(), allocated_at: Some(at), lease_expiry: None })
+        let before = old
+            .ip_allocations
+            .iter()
+            .find(|a| a.ip == ip && a.vm == name);
+        let at = before
+            .and_then(|b| b.allocated_at.clone())
+            .unwrap_or_else(|| Time(ctx.now()));
+        Some(IpAllocationRecord {
+            ip,
+            vm: name,
+            mac: nic.mac_address.clone(),
+            allocated_at: Some(at),
+            lease_expiry: None,
+        })
     })
     .collect()
 }

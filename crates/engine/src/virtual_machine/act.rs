@@ -11,7 +11,8 @@ use polyvirt_contract::{ErrorKind, Extension, ProviderError, RequestId, TaskId};
 use polyvirt_plan::user_data::{self, Sources};
 use polyvirt_plan::virtual_machine::size::differences;
 use polyvirt_plan::virtual_machine::{
-    Applied, Claim, Desired, Intent, Operation, OperationKind, Outcome, Release, Sent, Shape, Step, Wait, record,
+    Applied, Claim, Desired, Intent, Operation, OperationKind, Outcome, Release, Sent, Shape, Step,
+    Wait, record,
 };
 use polyvirt_plan::{Note, Problem, Reason};
 use serde_json::json;
@@ -90,7 +91,9 @@ impl Pass<'_> {
             annotations.remove(names::IDENTITY_ANNOTATION);
             annotations
         };
-        self.generation != now.generation || known.labels != now.labels || others(known) != others(now)
+        self.generation != now.generation
+            || known.labels != now.labels
+            || others(known) != others(now)
     }
 
     /// What an earlier VM had been brought to says nothing about the new one.
@@ -117,9 +120,13 @@ impl Pass<'_> {
     }
 
     async fn check_task(&mut self, task: TaskId) -> Flow {
-        let Reach::Ready(ready) = &self.reach else { return Flow::Continue };
+        let Reach::Ready(ready) = &self.reach else {
+            return Flow::Continue;
+        };
         let now = self.ctx.now();
-        let told = ready.link.seen(|seen| (seen.take_task(&task), seen.awaits(&task, now)));
+        let told = ready
+            .link
+            .seen(|seen| (seen.take_task(&task), seen.awaits(&task, now)));
         let state = match told {
             (Some(state), _) => Ok(state),
             (None, true) => return self.in_flight(),
@@ -139,23 +146,41 @@ impl Pass<'_> {
         if let Reach::Ready(ready) = &self.reach
             && ready.features.has(Extension::Watch)
         {
-            ready.link.seen(|seen| seen.await_task(task, &self.key, self.ctx.now()));
+            ready
+                .link
+                .seen(|seen| seen.await_task(task, &self.key, self.ctx.now()));
         }
         self.in_flight()
     }
 
     fn in_flight(&self) -> Flow {
-        let kind = self.record.operation.as_ref().map_or(OperationKind::Create, |o| o.kind);
+        let kind = self
+            .record
+            .operation
+            .as_ref()
+            .map_or(OperationKind::Create, |o| o.kind);
         Flow::End(Outcome::InFlight(kind))
     }
 
     /// When to ask for a task that is in flight.
     pub(super) fn task_recheck(&self) -> Duration {
-        let streamed = self.ready().is_some_and(|r| r.features.has(Extension::Watch));
-        let most = if streamed { TASK_SILENCE } else { POLLED_TASK_RECHECK };
-        let stopping = self.record.operation.as_ref().filter(|o| o.kind == OperationKind::GracefulStop);
+        let streamed = self
+            .ready()
+            .is_some_and(|r| r.features.has(Extension::Watch));
+        let most = if streamed {
+            TASK_SILENCE
+        } else {
+            POLLED_TASK_RECHECK
+        };
+        let stopping = self
+            .record
+            .operation
+            .as_ref()
+            .filter(|o| o.kind == OperationKind::GracefulStop);
         match (stopping, &self.desired) {
-            (Some(_), Ok(desired)) => most.min(desired.graceful_timeout.max(Duration::from_secs(1))),
+            (Some(_), Ok(desired)) => {
+                most.min(desired.graceful_timeout.max(Duration::from_secs(1)))
+            }
             _ => most,
         }
     }
@@ -183,14 +208,19 @@ impl Pass<'_> {
             Ok(request) => request,
             Err(flow) => return flow,
         };
-        let Reach::Ready(ready) = &self.reach else { return Flow::Continue };
+        let Reach::Ready(ready) = &self.reach else {
+            return Flow::Continue;
+        };
         let provider = ready.provider.clone();
         self.sending(OperationKind::Create, None);
         match provider.create(request).await {
             Ok(created) => {
                 self.record.id = Some(created.id);
                 let shape = self.desired.as_ref().ok().map(Desired::shape);
-                self.record.applied = Applied { shape, ..Applied::default() };
+                self.record.applied = Applied {
+                    shape,
+                    ..Applied::default()
+                };
                 self.accepted(OperationKind::Create, created.task)
             }
             Err(error) => self.create_failed(error),
@@ -210,9 +240,13 @@ impl Pass<'_> {
     }
 
     async fn power(&mut self, request: PowerRequest) -> Flow {
-        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else { return Flow::Continue };
+        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else {
+            return Flow::Continue;
+        };
         let provider = ready.provider.clone();
-        let kind = Step::Power(request.clone()).operation().unwrap_or(OperationKind::PowerOn);
+        let kind = Step::Power(request.clone())
+            .operation()
+            .unwrap_or(OperationKind::PowerOn);
         self.sending(kind, request.request.clone());
         self.tell_power(&request);
         match provider.power(&vm, request.clone()).await {
@@ -225,20 +259,31 @@ impl Pass<'_> {
     }
 
     fn tell_power(&mut self, request: &PowerRequest) {
-        let overdue = self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::GracefulStop);
+        let overdue = self
+            .record
+            .operation
+            .as_ref()
+            .is_some_and(|o| o.kind == OperationKind::GracefulStop);
         if request.op == PowerOp::Off && overdue {
             let text = "The guest did not shut down in time and is stopped hard";
-            self.notes.push(Note::warning(Reason::GracefulTimeout, text));
+            self.notes
+                .push(Note::warning(Reason::GracefulTimeout, text));
         }
     }
 
     fn power_accepted(&mut self, kind: OperationKind, request: &PowerRequest) {
         let asked = record::object(&self.vm).reboot.to_owned();
         if request.request == Some(RequestId::from(format!("reboot-{asked}"))) {
-            self.notes.push(Note::normal(Reason::Rebooting, format!("Restarted as asked for by the annotation value {asked}")));
+            self.notes.push(Note::normal(
+                Reason::Rebooting,
+                format!("Restarted as asked for by the annotation value {asked}"),
+            ));
             self.record.reboot_handled = asked;
         } else if kind == OperationKind::Reboot {
-            self.notes.push(Note::normal(Reason::Rebooting, "Restarted to make a change take effect"));
+            self.notes.push(Note::normal(
+                Reason::Rebooting,
+                "Restarted to make a change take effect",
+            ));
         }
     }
 
@@ -247,9 +292,12 @@ impl Pass<'_> {
             Ok(request) => request,
             Err(flow) => return flow,
         };
-        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else { return Flow::Continue };
+        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else {
+            return Flow::Continue;
+        };
         let provider = ready.provider.clone();
-        let says_what_waits = ready.capabilities.reconfigure_online && ready.features.has(Extension::Identity);
+        let says_what_waits =
+            ready.capabilities.reconfigure_online && ready.features.has(Extension::Identity);
         self.sending(OperationKind::Reconfigure, None);
         match provider.reconfigure(&vm, request).await {
             Ok(task) => {
@@ -266,7 +314,9 @@ impl Pass<'_> {
     /// A provider that cannot change all of a running VM, and does not say what waits, leaves it to us to say it. What the
     /// VM has taken up all the same shows at the next look.
     fn expect_restart(&mut self) {
-        let (Ok(desired), Some(vm)) = (&self.desired, self.present()) else { return };
+        let (Ok(desired), Some(vm)) = (&self.desired, self.present()) else {
+            return;
+        };
         if vm.power == PowerState::On {
             let open = differences(&desired.shape(), vm);
             self.record.restart_required = open.into_iter().map(|d| d.field.to_owned()).collect();
@@ -275,11 +325,16 @@ impl Pass<'_> {
 
     fn reconfigure_accepted(&mut self) {
         self.record.applied.shape = self.desired.as_ref().ok().map(Desired::shape);
-        self.notes.push(Note::normal(Reason::Reconfigured, "The change of size, disks or networks was accepted"));
+        self.notes.push(Note::normal(
+            Reason::Reconfigured,
+            "The change of size, disks or networks was accepted",
+        ));
     }
 
     async fn delete(&mut self) -> Flow {
-        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else { return Flow::Continue };
+        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else {
+            return Flow::Continue;
+        };
         let provider = ready.provider.clone();
         self.sending(OperationKind::Delete, None);
         match provider.delete(&vm).await {
@@ -318,13 +373,27 @@ impl Pass<'_> {
         let id = self.record.id.as_ref().map_or("(no id)", |id| id.as_str());
         let provider = &self.vm.spec.provider_ref.name;
         match release {
-            Release::Proved => Note::normal(Reason::Deleted, format!("VM {id} is gone from provider {provider}")),
-            Release::Retained => Note::normal(Reason::Retained, format!("VM {id} stays on provider {provider}")),
+            Release::Proved => Note::normal(
+                Reason::Deleted,
+                format!("VM {id} is gone from provider {provider}"),
+            ),
+            Release::Retained => Note::normal(
+                Reason::Retained,
+                format!("VM {id} stays on provider {provider}"),
+            ),
             Release::Forced => Note::warning(
                 Reason::ForceDeleted,
-                format!("Deleted by force: VM {id} (identity {}) may still be on provider {provider}", self.identity),
+                format!(
+                    "Deleted by force: VM {id} (identity {}) may still be on provider {provider}",
+                    self.identity
+                ),
             ),
-            Release::NotOurs => Note::warning(Reason::NotOurs, format!("The VM of this name on provider {provider} is not ours and was not touched")),
+            Release::NotOurs => Note::warning(
+                Reason::NotOurs,
+                format!(
+                    "The VM of this name on provider {provider} is not ours and was not touched"
+                ),
+            ),
         }
     }
 
@@ -338,7 +407,11 @@ impl Pass<'_> {
         let rendered = self.render(&Sources::of(&vm.spec)).await?;
         Ok(CreateVm {
             user_data: rendered.user_data,
-            meta_data: user_data::complete_meta_data(&rendered.meta_data, self.key.name(), &self.identity),
+            meta_data: user_data::complete_meta_data(
+                &rendered.meta_data,
+                self.key.name(),
+                &self.identity,
+            ),
             network_data: rendered.network_data,
             ..desired
         })
@@ -362,18 +435,31 @@ impl Pass<'_> {
 
     /// Remembers what is about to be sent, so that it is not sent again before it can show.
     fn sending(&mut self, kind: OperationKind, request: Option<RequestId>) {
-        let sent = Sent { kind, at: self.ctx.now(), request };
+        let sent = Sent {
+            kind,
+            at: self.ctx.now(),
+            request,
+        };
         self.memo.sent = Some((sent, self.present().cloned()));
     }
 
     /// The provider took the request; with a task it is still at work.
     fn accepted(&mut self, kind: OperationKind, task: Option<TaskId>) -> Flow {
         self.seen = Seen::Unknown;
-        let kept = self.record.operation.take().filter(|o| o.kind == kind && o.task == task);
+        let kept = self
+            .record
+            .operation
+            .take()
+            .filter(|o| o.kind == kind && o.task == task);
         let waits = task.is_some() || kind == OperationKind::GracefulStop;
         if waits {
             let since = kept.map_or_else(|| self.ctx.now(), |o| o.since);
-            self.record.operation = Some(Operation { kind, task: task.clone(), since, attempt: 0 });
+            self.record.operation = Some(Operation {
+                kind,
+                task: task.clone(),
+                since,
+                attempt: 0,
+            });
         }
         match task {
             Some(task) => self.await_task(&task),
@@ -392,7 +478,11 @@ impl Pass<'_> {
 }
 
 fn unreadable(secret: &str, error: &ClusterError) -> Problem {
-    Problem::new(Reason::SecretInvalid, "spec.userData", format!("Secret {secret} cannot be read: {error}"))
+    Problem::new(
+        Reason::SecretInvalid,
+        "spec.userData",
+        format!("Secret {secret} cannot be read: {error}"),
+    )
 }
 
 /// Something wakes us, or the time does.

@@ -3,7 +3,9 @@
 use polyvirt_contract::ErrorKind;
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
-use polyvirt_plan::virtual_machine::{Desired, Done, OperationKind, Outcome, PassEnd, record, report};
+use polyvirt_plan::virtual_machine::{
+    Desired, Done, OperationKind, Outcome, PassEnd, record, report,
+};
 use polyvirt_plan::{Note, Reason};
 use serde_json::json;
 
@@ -30,10 +32,16 @@ impl Pass<'_> {
 
     /// Takes note of what was reached.
     fn settle(&mut self, outcome: &Outcome) {
-        let Some(vm) = self.present().cloned() else { return };
+        let Some(vm) = self.present().cloned() else {
+            return;
+        };
         self.end_shutdown(&vm);
         let Ok(desired) = &self.desired else { return };
-        let Outcome::Done(done @ (Done::Converged | Done::Drifted(_) | Done::RestartNeeded(_))) = outcome else { return };
+        let Outcome::Done(done @ (Done::Converged | Done::Drifted(_) | Done::RestartNeeded(_))) =
+            outcome
+        else {
+            return;
+        };
         let (desired, done) = (desired.clone(), done.clone());
         self.memo.sent = None;
         self.apply_reached(&desired, &done, &vm);
@@ -51,7 +59,9 @@ impl Pass<'_> {
             Done::RestartNeeded(fields) => fields.clone(),
             _ => vm.restart_required.clone(),
         };
-        if open.iter().all(|d| waits(d.field) || self.record.restart_required.iter().any(|f| f == d.field))
+        if open
+            .iter()
+            .all(|d| waits(d.field) || self.record.restart_required.iter().any(|f| f == d.field))
             || self.record.applied.shape.is_none()
         {
             self.record.applied.shape = Some(desired.shape());
@@ -60,9 +70,16 @@ impl Pass<'_> {
 
     /// The wait for the guest ends when it is off, or when nobody wants it off any more.
     fn end_shutdown(&mut self, vm: &VmState) {
-        let Some(operation) = &self.record.operation else { return };
-        let unwanted = self.desired.as_ref().is_ok_and(|d| d.power != polyvirt_plan::virtual_machine::DesiredPower::OffGraceful);
-        if operation.kind == OperationKind::GracefulStop && (vm.power == PowerState::Off || unwanted) {
+        let Some(operation) = &self.record.operation else {
+            return;
+        };
+        let unwanted = self
+            .desired
+            .as_ref()
+            .is_ok_and(|d| d.power != polyvirt_plan::virtual_machine::DesiredPower::OffGraceful);
+        if operation.kind == OperationKind::GracefulStop
+            && (vm.power == PowerState::Off || unwanted)
+        {
             self.record.operation = None;
         }
     }
@@ -117,7 +134,9 @@ impl Pass<'_> {
             Outcome::Waiting(wait) => wait_next(wait),
             Outcome::InFlight(_) => Next::After(self.task_recheck()),
             Outcome::Stopped(problem) => match problem.reason {
-                Reason::IdentityConflict | Reason::NameConflict => Next::after_error(ErrorKind::NameConflict),
+                Reason::IdentityConflict | Reason::NameConflict => {
+                    Next::after_error(ErrorKind::NameConflict)
+                }
                 _ => Next::Idle,
             },
             Outcome::Failed(error) => Next::after_error(error.kind),

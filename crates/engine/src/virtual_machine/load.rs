@@ -51,7 +51,10 @@ impl<'a> Pass<'a> {
     }
 
     fn resolve(&mut self, loaded: &Loaded, rival: Option<ObjectKey>) {
-        let capabilities = self.ready().map(|r| r.capabilities.clone()).unwrap_or_default();
+        let capabilities = self
+            .ready()
+            .map(|r| r.capabilities.clone())
+            .unwrap_or_default();
         self.desired = match rival {
             Some(other) => Err(disputed(&other)),
             None => loaded.resolve(&self.vm, &capabilities, &self.identity),
@@ -65,7 +68,9 @@ impl<'a> Pass<'a> {
     /// What the provider's stream has told. Absence is believed only where acting on it is harmless: a create is then
     /// find-or-create. Everywhere else the provider is asked.
     fn told(&self) -> Seen {
-        let Reach::Ready(ready) = &self.reach else { return Seen::Unknown };
+        let Reach::Ready(ready) = &self.reach else {
+            return Seen::Unknown;
+        };
         if self.claim == Some(Claim::Disputed) {
             return Seen::Unknown;
         }
@@ -85,7 +90,10 @@ impl<'a> Pass<'a> {
 
     fn may_believe_absence(&self, ready: &Ready) -> bool {
         let Record { id, operation, .. } = &self.record;
-        !self.is_deleting() && id.is_none() && operation.is_none() && ready.features.has(Extension::Identity)
+        !self.is_deleting()
+            && id.is_none()
+            && operation.is_none()
+            && ready.features.has(Extension::Identity)
     }
 
     /// Ours, or somebody else's.
@@ -112,18 +120,35 @@ impl Loaded {
         let stores = &ctx.stores;
         Self {
             provider,
-            class: vm.spec.class_ref.as_ref().and_then(|r| stores.classes.get(&key(r))),
-            image: vm.spec.image_ref.as_ref().and_then(|r| stores.images.get(&key(r))),
+            class: vm
+                .spec
+                .class_ref
+                .as_ref()
+                .and_then(|r| stores.classes.get(&key(r))),
+            image: vm
+                .spec
+                .image_ref
+                .as_ref()
+                .and_then(|r| stores.images.get(&key(r))),
             networks: vm
                 .spec
                 .networks
                 .iter()
-                .map(|n| n.network_ref.as_ref().and_then(|r| stores.networks.get(&key(r))))
+                .map(|n| {
+                    n.network_ref
+                        .as_ref()
+                        .and_then(|r| stores.networks.get(&key(r)))
+                })
                 .collect(),
         }
     }
 
-    fn resolve(&self, vm: &VirtualMachine, capabilities: &Capabilities, identity: &Identity) -> Result<Desired, Problem> {
+    fn resolve(
+        &self,
+        vm: &VirtualMachine,
+        capabilities: &Capabilities,
+        identity: &Identity,
+    ) -> Result<Desired, Problem> {
         let networks: Vec<_> = self.networks.iter().map(Option::as_deref).collect();
         let references = References {
             provider: self.provider.as_deref(),
@@ -137,24 +162,41 @@ impl Loaded {
     }
 
     fn ignored(&self, vm: &VirtualMachine, ready: &Ready) -> Vec<String> {
-        let class = vm.spec.class.as_deref().or_else(|| self.class.as_deref().map(|c| &c.spec));
+        let class = vm
+            .spec
+            .class
+            .as_deref()
+            .or_else(|| self.class.as_deref().map(|c| &c.spec));
         let networks: Vec<_> = self
             .networks
             .iter()
             .enumerate()
             .filter_map(|(i, n)| n.as_deref().map(|n| (i, &n.spec)))
             .collect();
-        honoured::ignored(&honoured::fields_in_use(&vm.spec, class, &networks), &ready.features)
+        honoured::ignored(
+            &honoured::fields_in_use(&vm.spec, class, &networks),
+            &ready.features,
+        )
     }
 }
 
 /// Another object that carries our identity and has the better right to it.
-fn rival(ctx: &Context, key: &ObjectKey, vm: &VirtualMachine, identity: &Identity) -> Option<ObjectKey> {
+fn rival(
+    ctx: &Context,
+    key: &ObjectKey,
+    vm: &VirtualMachine,
+    identity: &Identity,
+) -> Option<ObjectKey> {
     let others = ctx.stores.index.users(&Target::Identity(identity.clone()));
     others
         .into_iter()
         .filter(|other| other != key)
-        .find(|other| ctx.stores.vms.get(other).is_some_and(|rival| claim(&rival) < claim(vm)))
+        .find(|other| {
+            ctx.stores
+                .vms
+                .get(other)
+                .is_some_and(|rival| claim(&rival) < claim(vm))
+        })
 }
 
 /// The object whose UID is the identity comes first, then the older one, then the one whose name sorts first.
@@ -168,6 +210,8 @@ fn disputed(other: &ObjectKey) -> Problem {
     Problem::new(
         Reason::IdentityConflict,
         "metadata.annotations[polyvirt.io/identity]",
-        format!("VirtualMachine {other} carries the same identity. Remove the annotation from the copy, or delete the copy"),
+        format!(
+            "VirtualMachine {other} carries the same identity. Remove the annotation from the copy, or delete the copy"
+        ),
     )
 }

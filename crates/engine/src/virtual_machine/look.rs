@@ -12,7 +12,9 @@ use super::pass::{Flow, Pass, Reach, Ready, Seen};
 impl Pass<'_> {
     /// Learns whether the VM is there. What the provider answers is the truth of its moment.
     pub(super) async fn look(&mut self) -> Flow {
-        let Reach::Ready(ready) = &self.reach else { return Flow::Continue };
+        let Reach::Ready(ready) = &self.reach else {
+            return Flow::Continue;
+        };
         let found = match self.ask(ready).await {
             Ok(found) => found,
             Err(error) => return Flow::End(Outcome::Failed(error)),

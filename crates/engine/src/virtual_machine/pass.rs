@@ -7,7 +7,8 @@ use polyvirt_api::infra::VirtualMachine;
 use polyvirt_contract::model::{VmRef, VmState};
 use polyvirt_contract::{Capabilities, Features, Identity, Provider};
 use polyvirt_plan::virtual_machine::{
-    Applied, Claim, Desired, Facts, Intent, Life, Observed, Outcome, ProviderFacts, Record, Sent, record,
+    Applied, Claim, Desired, Facts, Intent, Life, Observed, Outcome, ProviderFacts, Record, Sent,
+    record,
 };
 use polyvirt_plan::{Note, Problem};
 
@@ -93,9 +94,10 @@ impl Pass<'_> {
             Reach::Missing => ProviderFacts::Missing,
             Reach::Connecting => ProviderFacts::Connecting,
             Reach::Unavailable => ProviderFacts::Unavailable,
-            Reach::Ready(ready) => {
-                ProviderFacts::Ready { features: &ready.features, capabilities: &ready.capabilities }
-            }
+            Reach::Ready(ready) => ProviderFacts::Ready {
+                features: &ready.features,
+                capabilities: &ready.capabilities,
+            },
         }
     }
 
@@ -141,14 +143,20 @@ impl Pass<'_> {
 
     /// The VM to change, on behalf of this object. `None` while the VM has no id.
     pub fn vm_ref(&self) -> Option<VmRef> {
-        let id = self.present().map(|vm| vm.id.clone()).or_else(|| self.record.id.clone())?;
+        let id = self
+            .present()
+            .map(|vm| vm.id.clone())
+            .or_else(|| self.record.id.clone())?;
         let meta = &self.vm.metadata;
         let owner = polyvirt_contract::model::Owner {
             identity: self.identity.clone(),
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
         };
-        Some(VmRef { id, owner: Some(owner) })
+        Some(VmRef {
+            id,
+            owner: Some(owner),
+        })
     }
 
     pub fn ready(&self) -> Option<&Ready> {
@@ -164,7 +172,8 @@ fn same_moment(a: &VmState, b: &VmState) -> bool {
     if a.revision != 0 || b.revision != 0 {
         return a.revision == b.revision;
     }
-    (a.power, a.cpu, a.memory_mib, &a.disks, &a.nics) == (b.power, b.cpu, b.memory_mib, &b.disks, &b.nics)
+    (a.power, a.cpu, a.memory_mib, &a.disks, &a.nics)
+        == (b.power, b.cpu, b.memory_mib, &b.disks, &b.nics)
 }
 
 /// How long the first complete word of a provider about its VMs is waited for, before it is asked about each.
@@ -174,14 +183,24 @@ const FIRST_PICTURE: SignedDuration = SignedDuration::from_secs(30);
 pub(super) fn reach(link: Option<Arc<Link>>, exists: bool, now: Timestamp) -> Reach {
     let Some(link) = link else {
         // The Provider object is there but its controller has not made the link yet.
-        return if exists { Reach::Connecting } else { Reach::Missing };
+        return if exists {
+            Reach::Connecting
+        } else {
+            Reach::Missing
+        };
     };
     let view = link.view();
     match (view.standing, view.provider) {
         (Standing::Connected { since, .. }, Some(provider))
-            if link.seen(|seen| seen.complete_once()) || now.duration_since(since) > FIRST_PICTURE =>
+            if link.seen(|seen| seen.complete_once())
+                || now.duration_since(since) > FIRST_PICTURE =>
         {
-            Reach::Ready(Ready { link, provider, features: view.features, capabilities: view.capabilities })
+            Reach::Ready(Ready {
+                link,
+                provider,
+                features: view.features,
+                capabilities: view.capabilities,
+            })
         }
         (Standing::Unavailable { .. }, _) => Reach::Unavailable,
         _ => Reach::Connecting,

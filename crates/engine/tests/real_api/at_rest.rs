@@ -57,7 +57,11 @@ async fn versions<K: Object>(world: &World) -> BTreeMap<String, Option<String>> 
     let objects: Vec<K> = world.list().await;
     let version = |object: &K| {
         let meta = object.meta();
-        let name = format!("{} {}", K::kind(&()), meta.name.as_deref().unwrap_or_default());
+        let name = format!(
+            "{} {}",
+            K::kind(&()),
+            meta.name.as_deref().unwrap_or_default()
+        );
         (name, meta.resource_version.clone())
     };
     objects.iter().map(version).collect()
@@ -79,11 +83,15 @@ async fn from_manifest_to_running_takes_three_writes(watched: &Watched) {
         watched.world.create(vm(&format!("vm-{number}"))).await;
     }
     for number in 0..VMS {
-        watched.world.vm(&format!("vm-{number}"), "runs", runs).await;
+        watched
+            .world
+            .vm(&format!("vm-{number}"), "runs", runs)
+            .await;
     }
     tokio::time::sleep(QUIET).await;
     let writes = watched.writes();
-    let ours = |entry: &&Entry| entry.resource.starts_with("virtualmachines") && entry.verb == "patch";
+    let ours =
+        |entry: &&Entry| entry.resource.starts_with("virtualmachines") && entry.verb == "patch";
     let mut each = BTreeMap::<&str, usize>::new();
     for entry in writes.iter().filter(ours) {
         *each.entry(&entry.name).or_default() += 1;
@@ -91,7 +99,11 @@ async fn from_manifest_to_running_takes_three_writes(watched: &Watched) {
     assert_eq!(each.len(), VMS);
     let most = each.values().max().copied().unwrap_or_default();
     assert!(most <= 3, "{most} writes for one VM: {each:?}");
-    let others = writes.iter().filter(|entry| ["providers", "vmclasses", "vmimages"].iter().any(|kind| entry.resource.starts_with(kind)));
+    let others = writes.iter().filter(|entry| {
+        ["providers", "vmclasses", "vmimages"]
+            .iter()
+            .any(|kind| entry.resource.starts_with(kind))
+    });
     let others = others.filter(|entry| entry.verb != "create").count();
     assert!(others <= 12, "{others} writes of shared objects");
     let refused: Vec<_> = writes.iter().filter(|entry| entry.code >= 400).collect();
@@ -124,6 +136,10 @@ async fn after_a_restart_nothing_is_written_and_nothing_is_changed(watched: &mut
     let counts = watched.mock.counts();
     assert_eq!(counts.mutations(), 0, "{counts:?}");
     for rpc in [Rpc::Describe, Rpc::Find, Rpc::ListVMs, Rpc::TaskStatus] {
-        assert_eq!(counts.of(rpc).calls, 0, "the stream tells it all: {counts:?}");
+        assert_eq!(
+            counts.of(rpc).calls,
+            0,
+            "the stream tells it all: {counts:?}"
+        );
     }
 }

@@ -17,7 +17,11 @@ use crate::support::{
 async fn answered(world: &World, name: &str, why: Reason, path: &str) -> VirtualMachine {
     let told = |vm: &VirtualMachine| reason(vm) == why.as_str();
     let vm = world.vm(name, "gets an answer", told).await;
-    assert!(message(&vm).starts_with(&format!("{path}: ")), "{}", message(&vm));
+    assert!(
+        message(&vm).starts_with(&format!("{path}: ")),
+        "{}",
+        message(&vm)
+    );
     assert!(world.told(name, why).await.warning);
     vm
 }
@@ -41,10 +45,16 @@ fn no_vm_yet(vm: &VirtualMachine) -> bool {
 #[tokio::test]
 async fn a_class_that_does_not_exist_is_named_and_waited_for() {
     let (world, mock) = World::furnished("no-class", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"classRef": {"name": "large"}}))).await;
+    world
+        .create(vm("web").spec(json!({"classRef": {"name": "large"}})))
+        .await;
     let why = Reason::WaitingForDependencies;
     let vm = answered(&world, "web", why, "spec.classRef.name").await;
-    assert!(message(&vm).contains("VMClass large does not exist"), "{}", message(&vm));
+    assert!(
+        message(&vm).contains("VMClass large does not exist"),
+        "{}",
+        message(&vm)
+    );
     assert_eq!(phase(&vm), Some(VMPhase::Pending));
     no_storm(&world, &mock, "web").await;
     world.create(class("large")).await;
@@ -54,10 +64,16 @@ async fn a_class_that_does_not_exist_is_named_and_waited_for() {
 #[tokio::test]
 async fn an_image_that_does_not_exist_is_named_and_waited_for() {
     let (world, mock) = World::furnished("no-image", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"imageRef": {"name": "later"}}))).await;
+    world
+        .create(vm("web").spec(json!({"imageRef": {"name": "later"}})))
+        .await;
     let why = Reason::WaitingForDependencies;
     let vm = answered(&world, "web", why, "spec.imageRef.name").await;
-    assert!(message(&vm).contains("VMImage later does not exist"), "{}", message(&vm));
+    assert!(
+        message(&vm).contains("VMImage later does not exist"),
+        "{}",
+        message(&vm)
+    );
     assert!(no_vm_yet(&vm) && mock.vms().is_empty());
     world.create(template("later")).await;
     world.vm("web", "runs", runs).await;
@@ -69,7 +85,9 @@ async fn a_network_that_does_not_exist_is_named_with_its_place_and_waited_for() 
     world.create(network("lan")).await;
     let card = |name: &str, to: &str| json!({"name": name, "networkRef": {"name": to}});
     let networks = json!([card("eth0", "lan"), card("eth1", "dmz")]);
-    world.create(vm("web").spec(json!({ "networks": networks }))).await;
+    world
+        .create(vm("web").spec(json!({ "networks": networks })))
+        .await;
     let path = "spec.networks[1].networkRef.name";
     answered(&world, "web", Reason::WaitingForDependencies, path).await;
     assert!(mock.vms().is_empty());
@@ -80,10 +98,16 @@ async fn a_network_that_does_not_exist_is_named_with_its_place_and_waited_for() 
 #[tokio::test]
 async fn a_provider_that_does_not_exist_is_named_and_waited_for() {
     let (world, _mock) = World::furnished("no-provider", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"providerRef": {"name": "later"}}))).await;
+    world
+        .create(vm("web").spec(json!({"providerRef": {"name": "later"}})))
+        .await;
     let why = Reason::ProviderNotFound;
     let vm = answered(&world, "web", why, "spec.providerRef.name").await;
-    assert!(message(&vm).contains("Provider later does not exist"), "{}", message(&vm));
+    assert!(
+        message(&vm).contains("Provider later does not exist"),
+        "{}",
+        message(&vm)
+    );
     let later = world.hypervisor("later", MockConfig::default()).await;
     world.vm("web", "runs", runs).await;
     assert_eq!(later.vms().len(), 1);
@@ -93,12 +117,20 @@ async fn a_provider_that_does_not_exist_is_named_and_waited_for() {
 async fn a_provider_that_is_new_and_not_connected_yet_harms_nobody() {
     let (world, _mock) = World::furnished("fresh", MockConfig::default()).await;
     world.create(provider("unknown")).await;
-    world.create(vm("web").spec(json!({"providerRef": {"name": "unknown"}}))).await;
+    world
+        .create(vm("web").spec(json!({"providerRef": {"name": "unknown"}})))
+        .await;
     world.create(vm("other")).await;
     world.vm("other", "runs", runs).await;
     let misconfigured = |p: &polyvirt_api::infra::Provider| reason(p) == "InvalidConfiguration";
-    let object = world.until("unknown", "is told what is wrong", misconfigured).await;
-    assert!(message(&object).starts_with("spec.endpoint: "), "{}", message(&object));
+    let object = world
+        .until("unknown", "is told what is wrong", misconfigured)
+        .await;
+    assert!(
+        message(&object).starts_with("spec.endpoint: "),
+        "{}",
+        message(&object)
+    );
     let waits = |vm: &VirtualMachine| !vm.conditions().is_empty();
     let vm = world.vm("web", "is told that it waits", waits).await;
     assert_eq!(reason(&vm), Reason::ProviderUnavailable.as_str());
@@ -134,7 +166,9 @@ async fn a_secret_that_does_not_exist_is_named_and_waited_for() {
     assert!(message(&vm).contains("no Secret user"), "{}", message(&vm));
     assert!(mock.vms().is_empty());
     no_storm(&world, &mock, "web").await;
-    world.create(secret("user", "user-data", "#cloud-config\n")).await;
+    world
+        .create(secret("user", "user-data", "#cloud-config\n"))
+        .await;
     world.vm("web", "runs", runs).await;
 }
 
@@ -147,7 +181,9 @@ async fn a_secret_without_the_key_is_told_with_the_keys_that_would_do() {
     assert!(message(&vm).contains("it has password"), "{}", message(&vm));
     assert!(mock.vms().is_empty());
     let right = json!({"stringData": {"user-data": "#cloud-config\n"}});
-    world.edit::<k8s_openapi::api::core::v1::Secret>("user", right).await;
+    world
+        .edit::<k8s_openapi::api::core::v1::Secret>("user", right)
+        .await;
     world.vm("web", "runs", runs).await;
 }
 
@@ -212,7 +248,10 @@ async fn a_hypervisor_that_keeps_failing_is_asked_with_growing_pauses() {
     let calls = mock.counts().of(Rpc::Create).calls;
     assert!((2..=5).contains(&calls), "{calls} calls in four seconds");
     let events = world.events("web").await;
-    let told = events.iter().filter(|e| e.reason == "ProviderError").count();
+    let told = events
+        .iter()
+        .filter(|e| e.reason == "ProviderError")
+        .count();
     assert_eq!(told, 1, "{events:#?}");
     mock.faults().clear();
     world.vm("web", "runs", runs).await;
@@ -226,7 +265,9 @@ async fn a_full_hypervisor_is_told_and_used_when_there_is_room() {
     world.vm("first", "runs", runs).await;
     world.create(vm("second")).await;
     let full = |vm: &VirtualMachine| reason(vm) == Reason::CapacityExhausted.as_str();
-    world.vm("second", "is told that there is no room", full).await;
+    world
+        .vm("second", "is told that there is no room", full)
+        .await;
     world.delete::<VirtualMachine>("first").await;
     world.gone::<VirtualMachine>("first").await;
     world.vm("second", "runs", runs).await;
@@ -238,8 +279,13 @@ async fn contradictions_are_refused_by_the_api_server_itself() {
     let world = World::empty("admission").await;
     let both = json!({"classRef": {"name": "a"}, "class": {"cpu": 1, "memory": "1Gi"}});
     let no_source = json!({"imageRef": null});
-    let two_guests = json!({"userData": {"cloudInit": {"inline": "#!"}, "ignition": {"inline": "{}"}}});
-    for (change, word) in [(both, "classRef"), (no_source, "imageRef"), (two_guests, "ignition")] {
+    let two_guests =
+        json!({"userData": {"cloudInit": {"inline": "#!"}, "ignition": {"inline": "{}"}}});
+    for (change, word) in [
+        (both, "classRef"),
+        (no_source, "imageRef"),
+        (two_guests, "ignition"),
+    ] {
         let refused = world.try_create(vm("web").spec(change)).await;
         let text = refused.expect_err("refused").to_string();
         assert!(text.contains(word), "{text}");
@@ -251,16 +297,25 @@ async fn fields_that_the_provider_does_not_honour_are_named() {
     let (world, _mock) = World::furnished("ignored", MockConfig::default()).await;
     let disk = json!([{"name": "a", "sizeGiB": 5, "storageClass": "fast"}]);
     let placement = json!({"resourcePool": "gold"});
-    world.create(vm("web").spec(json!({"disks": disk, "placement": placement}))).await;
+    world
+        .create(vm("web").spec(json!({"disks": disk, "placement": placement})))
+        .await;
     let vm = world.vm("web", "runs", runs).await;
     let told = crate::support::look::condition(&vm, "FieldsHonoured").expect("told");
-    assert_eq!((told.status.as_str(), told.reason.as_str()), ("False", "FieldsIgnored"));
+    assert_eq!(
+        (told.status.as_str(), told.reason.as_str()),
+        ("False", "FieldsIgnored")
+    );
     for field in ["spec.disks[].storageClass", "spec.placement.resourcePool"] {
         assert!(told.message.contains(field), "{}", told.message);
     }
-    world.edit_spec("web", json!({"disks": null, "placement": null})).await;
+    world
+        .edit_spec("web", json!({"disks": null, "placement": null}))
+        .await;
     let quiet = |vm: &VirtualMachine| {
-        runs(vm) && crate::support::look::condition(vm, "FieldsHonoured").is_none_or(|c| c.status == "True")
+        runs(vm)
+            && crate::support::look::condition(vm, "FieldsHonoured")
+                .is_none_or(|c| c.status == "True")
     };
     world.vm("web", "has nothing to say", quiet).await;
 }

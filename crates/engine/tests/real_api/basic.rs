@@ -33,7 +33,9 @@ async fn foreign(topic: &str, tasks: TaskMode) -> (World, Arc<Mock>, WireServer)
     let mut world = World::empty(topic).await;
     let mock = world.furnish(config).await;
     let server = WireServer::start(mock.clone(), Services::Basic);
-    world.fleet.put(HYPERVISOR, Route::Wire(server.address.to_string()));
+    world
+        .fleet
+        .put(HYPERVISOR, Route::Wire(server.address.to_string()));
     world.start().await;
     (world, mock, server)
 }
@@ -45,7 +47,9 @@ async fn a_whole_life(tasks: TaskMode) {
     assert_eq!(mock.vms().len(), 1);
     world.edit_spec("web", json!({"powerState": "Off"})).await;
     world.vm("web", "is off", stands).await;
-    world.edit_spec("web", json!({"resources": {"cpu": 4}})).await;
+    world
+        .edit_spec("web", json!({"resources": {"cpu": 4}}))
+        .await;
     eventually("it has its size", || mock.vms()[0].cpu == 4).await;
     world.vm("web", "is off", stands).await;
     world.edit_spec("web", json!({"powerState": "On"})).await;
@@ -54,7 +58,11 @@ async fn a_whole_life(tasks: TaskMode) {
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     assert!(mock.vms().is_empty());
-    let created = mock.journal().iter().filter(|e| e.what == Happened::Created).count();
+    let created = mock
+        .journal()
+        .iter()
+        .filter(|e| e.what == Happened::Created)
+        .count();
     assert_eq!(created, 1);
 }
 
@@ -75,7 +83,10 @@ async fn a_foreign_provider_says_that_it_has_no_extensions() {
     let object = world.until(HYPERVISOR, "is connected", connected).await;
     let status = object.status.unwrap_or_default();
     assert!(status.features.is_empty());
-    assert!(!status.honoured_fields.is_empty(), "what any such provider honours is known");
+    assert!(
+        !status.honoured_fields.is_empty(),
+        "what any such provider honours is known"
+    );
 }
 
 #[tokio::test]
@@ -86,7 +97,10 @@ async fn a_create_whose_answer_is_lost_makes_one_vm_without_identities() {
     mock.faults().parse("lose=Create:1").expect("a rule");
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
-    assert_eq!((mock.vms().len(), mock.counts().of(Rpc::Create).mutations), (1, 1));
+    assert_eq!(
+        (mock.vms().len(), mock.counts().of(Rpc::Create).mutations),
+        (1, 1)
+    );
 }
 
 #[tokio::test]
@@ -94,11 +108,16 @@ async fn a_stranger_of_the_same_name_is_not_taken_over_without_identities() {
     let (world, mock, _server) = foreign("stranger", TaskMode::Immediate).await;
     let stranger = mock.out_of_band().create_stranger("web").expect("created");
     let before = mock.vm(&stranger);
-    world.create(vm("web").spec(json!({"powerState": "On"}))).await;
-    let conflict =
-        |vm: &VirtualMachine| ["IdentityConflict", "NameConflict"].contains(&reason(vm));
+    world
+        .create(vm("web").spec(json!({"powerState": "On"})))
+        .await;
+    let conflict = |vm: &VirtualMachine| ["IdentityConflict", "NameConflict"].contains(&reason(vm));
     let object = world.vm("web", "conflicts", conflict).await;
-    assert!(message(&object).starts_with("metadata.name: "), "{}", message(&object));
+    assert!(
+        message(&object).starts_with("metadata.name: "),
+        "{}",
+        message(&object)
+    );
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     assert_eq!(mock.vm(&stranger), before);
@@ -130,6 +149,9 @@ async fn a_foreign_provider_costs_one_list_an_interval_however_many_vms_it_has()
     mock.reset_counts();
     tokio::time::sleep(Duration::from_secs(3)).await;
     let counts = mock.counts();
-    assert!((1..=5).contains(&counts.of(Rpc::ListVMs).calls), "{counts:?}");
+    assert!(
+        (1..=5).contains(&counts.of(Rpc::ListVMs).calls),
+        "{counts:?}"
+    );
     assert_eq!(counts.calls(), counts.of(Rpc::ListVMs).calls, "{counts:?}");
 }

@@ -19,7 +19,9 @@ async fn a_provider_that_hangs_does_not_hold_up_another() {
     sick.faults().parse("hang=Create").expect("a rule");
     for number in 0..20 {
         let stuck = vm(&format!("stuck-{number}"));
-        world.create(stuck.spec(json!({"providerRef": {"name": "sick"}}))).await;
+        world
+            .create(stuck.spec(json!({"providerRef": {"name": "sick"}})))
+            .await;
     }
     let hangs = || sick.counts().of(Rpc::Create).calls >= 4;
     eventually("all places of the sick provider are taken", hangs).await;
@@ -30,8 +32,16 @@ async fn a_provider_that_hangs_does_not_hold_up_another() {
     for number in 0..10 {
         world.vm(&format!("well-{number}"), "runs", runs).await;
     }
-    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
-    assert_eq!(sick.counts().of(Rpc::Create).calls, 4, "no more than its places");
+    assert!(
+        begin.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(
+        sick.counts().of(Rpc::Create).calls,
+        4,
+        "no more than its places"
+    );
 }
 
 #[tokio::test]
@@ -41,7 +51,9 @@ async fn a_provider_that_does_not_answer_at_all_does_not_hold_up_another() {
     let silent = world.hypervisor("silent", MockConfig::default()).await;
     silent.faults().parse("hang=*").expect("a rule");
     world.start().await;
-    world.create(vm("stuck").spec(json!({"providerRef": {"name": "silent"}}))).await;
+    world
+        .create(vm("stuck").spec(json!({"providerRef": {"name": "silent"}})))
+        .await;
     world.create(vm("well")).await;
     world.vm("well", "runs", runs).await;
     silent.faults().clear();

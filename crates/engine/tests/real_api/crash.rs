@@ -37,8 +37,9 @@ async fn whenever_the_manager_dies_every_vm_is_there_once_and_as_declared() {
     let seeds = seeds();
     println!("seeds {} to {}", seeds[0], seeds[seeds.len() - 1]);
     // The managers' threads outlive every borrow.
-    let plane: &'static ControlPlane =
-        Box::leak(Box::new(plane::own(ControlPlane::builder().ephemeral()).await));
+    let plane: &'static ControlPlane = Box::leak(Box::new(
+        plane::own(ControlPlane::builder().ephemeral()).await,
+    ));
     let mut runs = Vec::new();
     for seed in &seeds {
         runs.push(Run::new(plane, *seed).await);

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 /// The defects that the page must speak about.
 fn known() -> BTreeSet<String> {
     let numbered = |letter: char, last: u32| (1..=last).map(move |n| format!("{letter}{n}"));
-    numbered('V', 19).chain(numbered('P', 9)).chain(numbered('I', 6)).collect()
+    numbered('V', 19)
+        .chain(numbered('P', 9))
+        .chain(numbered('I', 6))
+        .collect()
 }
 
 fn root() -> PathBuf {
@@ -16,7 +19,11 @@ fn root() -> PathBuf {
 
 /// The cells of each row that begins with the number of a defect.
 fn rows(page: &str) -> Vec<Vec<String>> {
-    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let cells = |line: &str| {
+        line.split('|')
+            .map(|cell| cell.trim().to_owned())
+            .collect::<Vec<_>>()
+    };
     let lines = page.lines().filter(|line| line.starts_with("| "));
     let rows = lines.map(|line| cells(line.trim_matches(['|', ' '])));
     rows.filter(|row| known().contains(&row[0])).collect()
@@ -25,7 +32,10 @@ fn rows(page: &str) -> Vec<Vec<String>> {
 /// `file::test`, in backquotes.
 fn proofs(cell: &str) -> Vec<(String, String)> {
     let quoted = cell.split('`').skip(1).step_by(2);
-    quoted.filter_map(|word| word.split_once("::")).map(|(f, t)| (f.to_owned(), t.to_owned())).collect()
+    quoted
+        .filter_map(|word| word.split_once("::"))
+        .map(|(f, t)| (f.to_owned(), t.to_owned()))
+        .collect()
 }
 
 fn is_test(file: &str, name: &str) -> bool {
@@ -36,7 +46,9 @@ fn is_test(file: &str, name: &str) -> bool {
         return false;
     };
     let before: Vec<&str> = source[..at].lines().rev().take(6).collect();
-    before.iter().any(|line| line.contains("#[test]") || line.contains("tokio::test"))
+    before
+        .iter()
+        .any(|line| line.contains("#[test]") || line.contains("tokio::test"))
         || source[at.saturating_sub(300)..at].contains("proptest!")
 }
 
@@ -49,9 +61,17 @@ fn every_defect_is_on_the_page_and_every_proof_exists() {
     for row in &rows {
         let proof = row.last().cloned().unwrap_or_default();
         let named = proofs(&proof);
-        assert!(!named.is_empty() || proof.starts_with("No pods yet"), "{} has no proof", row[0]);
+        assert!(
+            !named.is_empty() || proof.starts_with("No pods yet"),
+            "{} has no proof",
+            row[0]
+        );
         for (file, test) in named {
-            assert!(is_test(&file, &test), "{}: there is no test {file}::{test}", row[0]);
+            assert!(
+                is_test(&file, &test),
+                "{}: there is no test {file}::{test}",
+                row[0]
+            );
         }
     }
 }

@@ -45,11 +45,17 @@ async fn a_deletion_that_fails_is_tried_again_and_keeps_the_object() {
     let (world, mock) = World::furnished("delete-fails", MockConfig::default()).await;
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
-    mock.faults().parse("fail=Delete:Internal:2").expect("a rule");
+    mock.faults()
+        .parse("fail=Delete:Internal:2")
+        .expect("a rule");
     world.delete::<VirtualMachine>("web").await;
     let failing = |vm: &VirtualMachine| reason(vm) == Reason::ProviderError.as_str();
     let vm = world.vm("web", "tells of the error", failing).await;
-    assert!(message(&vm).contains("virtrigaud.io/force-delete"), "{}", message(&vm));
+    assert!(
+        message(&vm).contains("virtrigaud.io/force-delete"),
+        "{}",
+        message(&vm)
+    );
     world.gone::<VirtualMachine>("web").await;
     assert!(mock.vms().is_empty());
     assert_eq!(mock.counts().of(Rpc::Delete).calls, 3);
@@ -76,11 +82,19 @@ async fn a_deletion_task_that_the_provider_forgets_is_proved_by_a_look() {
 }
 
 /// A world whose hypervisor is behind a port.
-async fn wired(topic: &str) -> (World, std::sync::Arc<polyvirt_provider_mock::Mock>, WireServer) {
+async fn wired(
+    topic: &str,
+) -> (
+    World,
+    std::sync::Arc<polyvirt_provider_mock::Mock>,
+    WireServer,
+) {
     let mut world = World::empty(topic).await;
     let mock = world.furnish(MockConfig::default()).await;
     let server = WireServer::start(mock.clone(), Services::Both);
-    world.fleet.put(HYPERVISOR, Route::Wire(server.address.to_string()));
+    world
+        .fleet
+        .put(HYPERVISOR, Route::Wire(server.address.to_string()));
     world.start().await;
     (world, mock, server)
 }
@@ -96,7 +110,11 @@ async fn a_provider_that_is_down_keeps_the_object_until_it_is_back() {
     world.delete::<VirtualMachine>("web").await;
     let waits = |vm: &VirtualMachine| deleting(vm) && reason(vm) == "ProviderUnavailable";
     let vm = world.vm("web", "waits for the provider", waits).await;
-    assert!(message(&vm).contains("virtrigaud.io/force-delete=true"), "{}", message(&vm));
+    assert!(
+        message(&vm).contains("virtrigaud.io/force-delete=true"),
+        "{}",
+        message(&vm)
+    );
     assert_eq!(mock.vms().len(), 1);
     server.revive();
     world.gone::<VirtualMachine>("web").await;
@@ -111,11 +129,16 @@ async fn force_lets_the_object_go_and_tells_what_may_be_left() {
     server.kill();
     world.delete::<VirtualMachine>("web").await;
     world.vm("web", "waits", deleting).await;
-    world.annotate("web", names::FORCE_DELETE_ANNOTATION, "true").await;
+    world
+        .annotate("web", names::FORCE_DELETE_ANNOTATION, "true")
+        .await;
     world.gone::<VirtualMachine>("web").await;
     let event = world.told("web", Reason::ForceDeleted).await;
     let identity = declared.metadata.uid.unwrap_or_default();
-    assert!(event.note.contains(id.as_str()) && event.note.contains(&identity), "{event:?}");
+    assert!(
+        event.note.contains(id.as_str()) && event.note.contains(&identity),
+        "{event:?}"
+    );
     assert_eq!(mock.vms().len(), 1, "it was left behind, as told");
 }
 
@@ -125,15 +148,23 @@ async fn an_object_without_its_provider_waits_and_can_be_forced() {
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
     world.stop().await;
-    world.edit::<Provider>(HYPERVISOR, json!({"metadata": {"finalizers": null}})).await;
+    world
+        .edit::<Provider>(HYPERVISOR, json!({"metadata": {"finalizers": null}}))
+        .await;
     world.delete::<Provider>(HYPERVISOR).await;
     world.gone::<Provider>(HYPERVISOR).await;
     world.start().await;
     world.delete::<VirtualMachine>("web").await;
     let waits = |vm: &VirtualMachine| deleting(vm) && reason(vm) == "ProviderNotFound";
     let vm = world.vm("web", "waits for the Provider", waits).await;
-    assert!(message(&vm).contains("spec.providerRef.name"), "{}", message(&vm));
-    world.annotate("web", names::FORCE_DELETE_ANNOTATION, "true").await;
+    assert!(
+        message(&vm).contains("spec.providerRef.name"),
+        "{}",
+        message(&vm)
+    );
+    world
+        .annotate("web", names::FORCE_DELETE_ANNOTATION, "true")
+        .await;
     world.gone::<VirtualMachine>("web").await;
     assert_eq!(mock.vms().len(), 1);
 }
@@ -141,7 +172,9 @@ async fn an_object_without_its_provider_waits_and_can_be_forced() {
 #[tokio::test]
 async fn a_retained_vm_outlives_its_object() {
     let (world, mock) = World::furnished("retain", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"deletionPolicy": "Retain"}))).await;
+    world
+        .create(vm("web").spec(json!({"deletionPolicy": "Retain"})))
+        .await;
     let id = id(&world.vm("web", "runs", runs).await);
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
@@ -162,7 +195,11 @@ async fn a_vm_is_deleted_while_it_is_being_created() {
     };
     let (world, mock) = World::furnished("abort", config).await;
     world.create(vm("web")).await;
-    world.vm("web", "is being created", |vm| phase(vm) == Some(VMPhase::Provisioning)).await;
+    world
+        .vm("web", "is being created", |vm| {
+            phase(vm) == Some(VMPhase::Provisioning)
+        })
+        .await;
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     tokio::time::sleep(Duration::from_millis(600)).await;
@@ -172,8 +209,12 @@ async fn a_vm_is_deleted_while_it_is_being_created() {
 #[tokio::test]
 async fn an_object_that_never_got_a_vm_goes_at_once() {
     let (world, mock) = World::furnished("never", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"classRef": {"name": "nowhere"}}))).await;
-    world.vm("web", "waits", |vm| phase(vm) == Some(VMPhase::Pending)).await;
+    world
+        .create(vm("web").spec(json!({"classRef": {"name": "nowhere"}})))
+        .await;
+    world
+        .vm("web", "waits", |vm| phase(vm) == Some(VMPhase::Pending))
+        .await;
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     assert_eq!(mock.counts().mutations(), 0);
@@ -185,7 +226,9 @@ async fn an_object_goes_though_its_identity_was_taken_off() {
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
     world.stop().await;
-    world.annotate("web", names::IDENTITY_ANNOTATION, json!(null)).await;
+    world
+        .annotate("web", names::IDENTITY_ANNOTATION, json!(null))
+        .await;
     world.delete::<VirtualMachine>("web").await;
     world.start().await;
     world.gone::<VirtualMachine>("web").await;
@@ -197,7 +240,9 @@ async fn a_vm_whose_class_is_gone_can_still_be_deleted() {
     let (world, mock) = World::furnished("classless", MockConfig::default()).await;
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
-    world.edit_spec("web", json!({"classRef": {"name": "nowhere"}})).await;
+    world
+        .edit_spec("web", json!({"classRef": {"name": "nowhere"}}))
+        .await;
     let waits = |vm: &VirtualMachine| reason(vm) == Reason::WaitingForDependencies.as_str();
     world.vm("web", "waits for its class", waits).await;
     world.delete::<VirtualMachine>("web").await;

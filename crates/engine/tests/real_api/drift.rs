@@ -24,8 +24,16 @@ async fn a_vm_that_somebody_stopped_is_told_and_left_off() {
     let before = mock.counts().mutations();
     mock.out_of_band().power_off(&id).expect("stopped");
     let vm = world.vm("web", "tells", drifted).await;
-    assert!(message(&vm).contains("spec.powerState declares On"), "{}", message(&vm));
-    assert!(message(&vm).contains("spec.driftPolicy"), "it says what to do: {}", message(&vm));
+    assert!(
+        message(&vm).contains("spec.powerState declares On"),
+        "{}",
+        message(&vm)
+    );
+    assert!(
+        message(&vm).contains("spec.driftPolicy"),
+        "it says what to do: {}",
+        message(&vm)
+    );
     assert_eq!(phase(&vm), Some(VMPhase::Stopped));
     assert!(world.told("web", Reason::DriftDetected).await.warning);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -38,7 +46,9 @@ async fn a_vm_that_somebody_stopped_is_told_and_left_off() {
 #[tokio::test]
 async fn a_vm_that_somebody_stopped_is_started_where_the_policy_says_so() {
     let (world, mock) = World::furnished("correct-power", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"driftPolicy": {"power": "Correct"}}))).await;
+    world
+        .create(vm("web").spec(json!({"driftPolicy": {"power": "Correct"}})))
+        .await;
     let id = id(&world.vm("web", "runs", runs).await);
     mock.out_of_band().power_off(&id).expect("stopped");
     let started = || mock.vm(&id).is_some_and(|vm| vm.power == PowerState::On);
@@ -54,21 +64,36 @@ async fn a_vm_that_somebody_resized_is_told_and_left_so() {
     mock.out_of_band().resize(&id, 7, 7168).expect("resized");
     let vm = world.vm("web", "tells", drifted).await;
     let text = message(&vm);
-    assert!(text.contains("spec.resources.cpu declares 2 but the hypervisor has 7"), "{text}");
+    assert!(
+        text.contains("spec.resources.cpu declares 2 but the hypervisor has 7"),
+        "{text}"
+    );
     assert!(text.contains("spec.resources.memoryMiB"), "{text}");
-    let current = vm.status.clone().and_then(|s| s.current_resources).expect("resources");
-    assert_eq!((current.cpu, current.memory_mib), (Some(7), Some(7168)), "status tells the truth");
+    let current = vm
+        .status
+        .clone()
+        .and_then(|s| s.current_resources)
+        .expect("resources");
+    assert_eq!(
+        (current.cpu, current.memory_mib),
+        (Some(7), Some(7168)),
+        "status tells the truth"
+    );
     assert_eq!(mock.vm(&id).expect("there").cpu, 7);
 }
 
 #[tokio::test]
 async fn a_vm_that_somebody_resized_is_brought_back_where_the_policy_says_so() {
     let (world, mock) = World::furnished("correct-size", MockConfig::default()).await;
-    let spec = json!({"driftPolicy": {"size": "Correct"}, "reconfigurePolicy": {"restart": "WhenNeeded"}});
+    let spec =
+        json!({"driftPolicy": {"size": "Correct"}, "reconfigurePolicy": {"restart": "WhenNeeded"}});
     world.create(vm("web").spec(spec)).await;
     let id = id(&world.vm("web", "runs", runs).await);
     mock.out_of_band().resize(&id, 7, 7168).expect("resized");
-    let back = || mock.vm(&id).is_some_and(|vm| (vm.cpu, vm.memory_mib) == (2, 2048));
+    let back = || {
+        mock.vm(&id)
+            .is_some_and(|vm| (vm.cpu, vm.memory_mib) == (2, 2048))
+    };
     eventually("it has its size again", back).await;
     world.vm("web", "runs", runs).await;
 }
@@ -82,12 +107,18 @@ async fn a_vm_that_somebody_deleted_is_told_and_not_made_anew() {
     let missing = |vm: &VirtualMachine| reason(vm) == Reason::VmMissing.as_str();
     let vm = world.vm("web", "tells", missing).await;
     assert_eq!(phase(&vm), Some(VMPhase::Failed));
-    assert!(message(&vm).contains("spec.driftPolicy.deletion"), "{}", message(&vm));
+    assert!(
+        message(&vm).contains("spec.driftPolicy.deletion"),
+        "{}",
+        message(&vm)
+    );
     assert!(vm.status.clone().unwrap_or_default().ips.is_empty());
     world.told("web", Reason::VmMissing).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(mock.vms().is_empty(), "no blank VM takes its place");
-    world.edit_spec("web", json!({"driftPolicy": {"deletion": "Recreate"}})).await;
+    world
+        .edit_spec("web", json!({"driftPolicy": {"deletion": "Recreate"}}))
+        .await;
     world.vm("web", "runs again", runs).await;
     assert_eq!(mock.vms().len(), 1);
 }
@@ -95,13 +126,19 @@ async fn a_vm_that_somebody_deleted_is_told_and_not_made_anew() {
 #[tokio::test]
 async fn a_vm_that_somebody_deleted_is_made_anew_where_the_policy_says_so() {
     let (world, mock) = World::furnished("recreate", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"driftPolicy": {"deletion": "Recreate"}}))).await;
+    world
+        .create(vm("web").spec(json!({"driftPolicy": {"deletion": "Recreate"}})))
+        .await;
     let first = id(&world.vm("web", "runs", runs).await);
     mock.out_of_band().delete(&first).expect("deleted");
     let another = |vm: &VirtualMachine| ready(vm) && id(vm) != first;
     world.vm("web", "is another VM", another).await;
     world.told("web", Reason::Recreating).await;
-    let created = mock.journal().iter().filter(|e| e.what == Happened::Created).count();
+    let created = mock
+        .journal()
+        .iter()
+        .filter(|e| e.what == Happened::Created)
+        .count();
     assert_eq!((created, mock.vms().len()), (2, 1));
 }
 
@@ -110,9 +147,13 @@ async fn a_vm_that_somebody_renamed_stays_ours() {
     let (world, mock) = World::furnished("renamed", MockConfig::default()).await;
     world.create(vm("web")).await;
     let before = world.vm("web", "runs", runs).await;
-    mock.out_of_band().rename(&id(&before), "elsewhere").expect("renamed");
+    mock.out_of_band()
+        .rename(&id(&before), "elsewhere")
+        .expect("renamed");
     world.edit_spec("web", json!({"powerState": "Off"})).await;
-    let after = world.vm("web", "is off", crate::support::look::stands).await;
+    let after = world
+        .vm("web", "is off", crate::support::look::stands)
+        .await;
     assert_eq!(id(&after), id(&before));
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;

@@ -33,7 +33,10 @@ async fn read(mock: &Mock, file: &str) -> String {
         stdin: Bytes::new(),
         timeout: Duration::from_secs(1),
     };
-    let output = mock.guest_exec(&vm, request).await.expect("the guest answers");
+    let output = mock
+        .guest_exec(&vm, request)
+        .await
+        .expect("the guest answers");
     assert_eq!(output.exit_code, 0, "{output:?}");
     String::from_utf8(output.stdout.to_vec()).expect("text")
 }
@@ -42,7 +45,9 @@ async fn read(mock: &Mock, file: &str) -> String {
 async fn inline_cloud_init_arrives_byte_for_byte() {
     let (world, mock) = World::furnished("inline", MockConfig::default()).await;
     let data = json!({"cloudInit": {"inline": CONFIG}});
-    world.create(vm("web").spec(json!({ "userData": data }))).await;
+    world
+        .create(vm("web").spec(json!({ "userData": data })))
+        .await;
     let vm = world.vm("web", "runs", runs).await;
     assert_eq!(read(&mock, "user-data").await, CONFIG);
     assert_eq!(field(&vm, "userDataKind"), "cloud-init");
@@ -60,13 +65,17 @@ async fn all_three_documents_come_from_secrets() {
         world.create(secret(name, key, text)).await;
     }
     let from = |name: &str| json!({"cloudInit": {"secretRef": {"name": name}}});
-    let spec = json!({"userData": from("user"), "metaData": from("meta"), "networkData": from("net")});
+    let spec =
+        json!({"userData": from("user"), "metaData": from("meta"), "networkData": from("net")});
     world.create(vm("web").spec(spec)).await;
     let vm = world.vm("web", "runs", runs).await;
     assert_eq!(read(&mock, "user-data").await, CONFIG);
     assert_eq!(read(&mock, "network-config").await, NETWORK);
     let meta = read(&mock, "meta-data").await;
-    assert!(meta.contains("front") && meta.contains("instance-id"), "{meta}");
+    assert!(
+        meta.contains("front") && meta.contains("instance-id"),
+        "{meta}"
+    );
     assert_eq!(field(&vm, "hostname"), "front");
 }
 
@@ -75,7 +84,9 @@ async fn inline_and_secret_are_joined_into_one_message() {
     let (world, mock) = World::furnished("joined", MockConfig::default()).await;
     world.create(secret("user", "userdata", SCRIPT)).await;
     let data = json!({"cloudInit": {"inline": CONFIG, "secretRef": {"name": "user"}}});
-    world.create(vm("web").spec(json!({ "userData": data }))).await;
+    world
+        .create(vm("web").spec(json!({ "userData": data })))
+        .await;
     world.vm("web", "runs", runs).await;
     let message = read(&mock, "user-data").await;
     assert!(message.contains("multipart/mixed"), "{message}");
@@ -86,10 +97,15 @@ async fn inline_and_secret_are_joined_into_one_message() {
 async fn ignition_arrives_inline_and_from_a_secret() {
     let (world, mock) = World::furnished("ignition", MockConfig::default()).await;
     world.create(secret("core", "config.ign", IGNITION)).await;
-    let sources = [json!({"inline": IGNITION}), json!({"secretRef": {"name": "core"}})];
+    let sources = [
+        json!({"inline": IGNITION}),
+        json!({"secretRef": {"name": "core"}}),
+    ];
     for (number, source) in sources.into_iter().enumerate() {
         let name = format!("core-{number}");
-        world.create(vm(&name).spec(json!({"userData": {"ignition": source}}))).await;
+        world
+            .create(vm(&name).spec(json!({"userData": {"ignition": source}})))
+            .await;
         let vm = world.vm(&name, "runs", runs).await;
         assert_eq!(field(&vm, "userDataKind"), "ignition");
         assert_eq!(field(&vm, "userDataDigest"), digest(IGNITION.as_bytes()));
@@ -105,11 +121,16 @@ async fn a_fixed_address_is_the_address_of_the_vm() {
         "name": "eth0", "networkRef": {"name": "lan"}, "ipAddress": "192.0.2.17", "prefix": 24,
         "gateway": "192.0.2.1", "dns": "192.0.2.2,192.0.2.3", "macAddress": "02:00:00:00:00:17",
     });
-    world.create(vm("web").spec(json!({"networks": [card]}))).await;
+    world
+        .create(vm("web").spec(json!({"networks": [card]})))
+        .await;
     let vm = world.vm("web", "runs", runs).await;
     assert_eq!(vm.status.unwrap_or_default().ips, ["192.0.2.17"]);
     let cards = mock.vms().remove(0).nics.expect("cards");
-    assert_eq!((cards[0].mac.as_str(), cards[0].ip.as_str()), ("02:00:00:00:00:17", "192.0.2.17"));
+    assert_eq!(
+        (cards[0].mac.as_str(), cards[0].ip.as_str()),
+        ("02:00:00:00:00:17", "192.0.2.17")
+    );
 }
 
 /// As much as an object can hold.
@@ -127,10 +148,14 @@ async fn a_document_of_one_mebibyte_arrives_over_the_wire() {
     let mut world = World::empty("huge").await;
     let mock = world.furnish(MockConfig::default()).await;
     let server = WireServer::start(mock.clone(), Services::Both);
-    world.fleet.put(HYPERVISOR, Route::Wire(server.address.to_string()));
+    world
+        .fleet
+        .put(HYPERVISOR, Route::Wire(server.address.to_string()));
     world.start().await;
     let text = huge();
-    world.create(vm("web").spec(json!({"userData": {"cloudInit": {"inline": text}}}))).await;
+    world
+        .create(vm("web").spec(json!({"userData": {"cloudInit": {"inline": text}}})))
+        .await;
     let vm = world.vm("web", "runs", runs).await;
     assert_eq!(field(&vm, "userDataBytes"), text.len().to_string());
     assert_eq!(field(&vm, "userDataDigest"), digest(text.as_bytes()));
@@ -149,12 +174,17 @@ async fn nothing_of_a_secret_is_shown_anywhere() {
     world.create(secret("bad", "user-data", &bad)).await;
     for name in ["good", "bad"] {
         let data = json!({"cloudInit": {"secretRef": {"name": name}}});
-        world.create(vm(name).spec(json!({ "userData": data }))).await;
+        world
+            .create(vm(name).spec(json!({ "userData": data })))
+            .await;
     }
     world.vm("good", "runs", runs).await;
     let invalid = |vm: &VirtualMachine| crate::support::reason(vm) == "UserDataInvalid";
     world.vm("bad", "is refused", invalid).await;
-    assert!(read(&mock, "user-data").await.contains(MARK), "it did arrive");
+    assert!(
+        read(&mock, "user-data").await.contains(MARK),
+        "it did arrive"
+    );
     let seen = format!(
         "{:?} {:?} {:?} {}",
         world.list::<VirtualMachine>().await,

@@ -16,7 +16,10 @@ use crate::support::world::HYPERVISOR;
 use crate::support::{SMALL, TEMPLATE, World, message, reason, vm};
 
 fn created(mock: &Mock) -> usize {
-    mock.journal().iter().filter(|entry| entry.what == Happened::Created).count()
+    mock.journal()
+        .iter()
+        .filter(|entry| entry.what == Happened::Created)
+        .count()
 }
 
 #[tokio::test]
@@ -36,7 +39,9 @@ async fn two_namespaces_have_a_vm_of_the_same_name_on_one_provider() {
         let spec = json!({"providerRef": at_home(HYPERVISOR), "classRef": at_home(SMALL), "imageRef": at_home(TEMPLATE)});
         let object = serde_json::from_value(vm("web").spec(spec).value).expect("a manifest");
         let api = Api::<VirtualMachine>::namespaced(world.client.clone(), team);
-        api.create(&PostParams::default(), &object).await.expect("created");
+        api.create(&PostParams::default(), &object)
+            .await
+            .expect("created");
     }
     for team in &teams {
         world.namespace.clone_from(team);
@@ -60,11 +65,21 @@ async fn a_copy_of_an_object_does_not_touch_the_vm_of_the_original() {
     let uid = original.metadata.uid.clone().unwrap_or_default();
     let before = mock.counts().mutations();
     let copy = vm("copy").annotated(names::IDENTITY_ANNOTATION, &uid);
-    world.create(copy.spec(json!({"powerState": "Off", "resources": {"cpu": 8}}))).await;
+    world
+        .create(copy.spec(json!({"powerState": "Off", "resources": {"cpu": 8}})))
+        .await;
     let conflict = |vm: &VirtualMachine| reason(vm) == Reason::IdentityConflict.as_str();
     let copy = world.vm("copy", "is told of the conflict", conflict).await;
-    assert!(message(&copy).starts_with("metadata.annotations[polyvirt.io/identity]: "), "{}", message(&copy));
-    assert!(message(&copy).contains(&format!("{}/web", world.namespace)), "{}", message(&copy));
+    assert!(
+        message(&copy).starts_with("metadata.annotations[polyvirt.io/identity]: "),
+        "{}",
+        message(&copy)
+    );
+    assert!(
+        message(&copy).contains(&format!("{}/web", world.namespace)),
+        "{}",
+        message(&copy)
+    );
     assert_eq!(mock.counts().mutations(), before);
     world.delete::<VirtualMachine>("copy").await;
     world.gone::<VirtualMachine>("copy").await;
@@ -78,9 +93,15 @@ async fn a_copy_without_the_annotation_becomes_a_vm_of_its_own() {
     let original = world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
     let uid = original.metadata.uid.clone().unwrap_or_default();
-    world.create(vm("copy").annotated(names::IDENTITY_ANNOTATION, &uid)).await;
-    world.vm("copy", "conflicts", |vm| reason(vm) == "IdentityConflict").await;
-    world.annotate("copy", names::IDENTITY_ANNOTATION, json!(null)).await;
+    world
+        .create(vm("copy").annotated(names::IDENTITY_ANNOTATION, &uid))
+        .await;
+    world
+        .vm("copy", "conflicts", |vm| reason(vm) == "IdentityConflict")
+        .await;
+    world
+        .annotate("copy", names::IDENTITY_ANNOTATION, json!(null))
+        .await;
     world.vm("copy", "runs", runs).await;
     assert_eq!(mock.vms().len(), 2);
 }
@@ -93,8 +114,16 @@ async fn a_stranger_of_the_same_name_is_never_touched() {
     world.create(vm("web")).await;
     let conflict = |vm: &VirtualMachine| reason(vm) == Reason::NameConflict.as_str();
     let vm = world.vm("web", "is told of the conflict", conflict).await;
-    assert!(message(&vm).starts_with("metadata.name: "), "{}", message(&vm));
-    assert!(message(&vm).contains("rename one of the two"), "{}", message(&vm));
+    assert!(
+        message(&vm).starts_with("metadata.name: "),
+        "{}",
+        message(&vm)
+    );
+    assert!(
+        message(&vm).contains("rename one of the two"),
+        "{}",
+        message(&vm)
+    );
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     assert_eq!(mock.vm(&stranger), before);
@@ -105,7 +134,9 @@ async fn a_name_conflict_ends_when_the_stranger_goes() {
     let (world, mock) = World::furnished("stranger-goes", MockConfig::default()).await;
     let stranger = mock.out_of_band().create_stranger("web").expect("created");
     world.create(vm("web")).await;
-    world.vm("web", "conflicts", |vm| reason(vm) == "NameConflict").await;
+    world
+        .vm("web", "conflicts", |vm| reason(vm) == "NameConflict")
+        .await;
     mock.out_of_band().delete(&stranger).expect("deleted");
     world.vm("web", "runs", runs).await;
     assert_eq!(mock.vms().len(), 1);
@@ -114,15 +145,21 @@ async fn a_name_conflict_ends_when_the_stranger_goes() {
 #[tokio::test]
 async fn an_object_from_a_backup_finds_its_vm_again() {
     let (world, mock) = World::furnished("backup", MockConfig::default()).await;
-    let first = world.create(vm("web").spec(json!({"deletionPolicy": "Retain"}))).await;
+    let first = world
+        .create(vm("web").spec(json!({"deletionPolicy": "Retain"})))
+        .await;
     let before = world.vm("web", "runs", runs).await;
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     let identity = first.metadata.uid.clone().unwrap_or_default();
     let restored = vm("web").annotated(names::IDENTITY_ANNOTATION, &identity);
-    let second = world.create(restored.spec(json!({"powerState": "Off"}))).await;
+    let second = world
+        .create(restored.spec(json!({"powerState": "Off"})))
+        .await;
     assert_ne!(first.metadata.uid, second.metadata.uid);
-    let after = world.vm("web", "is off", crate::support::look::stands).await;
+    let after = world
+        .vm("web", "is off", crate::support::look::stands)
+        .await;
     assert_eq!(id(&after), id(&before));
     assert_eq!(created(&mock), 1);
     world.delete::<VirtualMachine>("web").await;
@@ -137,11 +174,15 @@ async fn an_object_whose_finalizer_was_torn_off_finds_its_vm_again() {
     let before = world.vm("web", "runs", runs).await;
     world.stop().await;
     world.delete::<VirtualMachine>("web").await;
-    world.edit::<VirtualMachine>("web", json!({"metadata": {"finalizers": null}})).await;
+    world
+        .edit::<VirtualMachine>("web", json!({"metadata": {"finalizers": null}}))
+        .await;
     world.gone::<VirtualMachine>("web").await;
     world.start().await;
     let identity = first.metadata.uid.unwrap_or_default();
-    world.create(vm("web").annotated(names::IDENTITY_ANNOTATION, &identity)).await;
+    world
+        .create(vm("web").annotated(names::IDENTITY_ANNOTATION, &identity))
+        .await;
     let after = world.vm("web", "runs", runs).await;
     assert_eq!((id(&after), created(&mock)), (id(&before), 1));
 }
@@ -149,13 +190,19 @@ async fn an_object_whose_finalizer_was_torn_off_finds_its_vm_again() {
 #[tokio::test]
 async fn an_object_that_is_made_anew_without_its_identity_does_not_take_the_old_vm() {
     let (world, mock) = World::furnished("anew", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"deletionPolicy": "Retain"}))).await;
+    world
+        .create(vm("web").spec(json!({"deletionPolicy": "Retain"})))
+        .await;
     let kept = id(&world.vm("web", "runs", runs).await);
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     let before = mock.vm(&kept);
-    world.create(vm("web").spec(json!({"powerState": "Off"}))).await;
-    world.vm("web", "conflicts", |vm| reason(vm) == "NameConflict").await;
+    world
+        .create(vm("web").spec(json!({"powerState": "Off"})))
+        .await;
+    world
+        .vm("web", "conflicts", |vm| reason(vm) == "NameConflict")
+        .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(mock.vm(&kept), before);
 }
@@ -180,7 +227,9 @@ async fn a_status_that_was_wiped_does_not_make_a_second_vm() {
         status: None,
         ..world.get("web").await
     };
-    let replaced = api.replace_status("web", &PostParams::default(), &wiped).await;
+    let replaced = api
+        .replace_status("web", &PostParams::default(), &wiped)
+        .await;
     assert_eq!(replaced.expect("replaced").status, None);
     world.start().await;
     let after = world.vm("web", "runs", runs).await;

@@ -46,7 +46,9 @@ async fn twenty_vms_that_wait_for_an_image_cause_one_import() {
         world.create(from("debian", name)).await;
     }
     let waits = |vm: &VirtualMachine| reason(vm) == Reason::WaitingForImage.as_str();
-    world.vm("vm-0", "waits for its image", |vm| waits(vm) || runs(vm)).await;
+    world
+        .vm("vm-0", "waits for its image", |vm| waits(vm) || runs(vm))
+        .await;
     for name in &names {
         world.vm(name, "runs", runs).await;
     }
@@ -64,7 +66,11 @@ async fn the_prepared_copy_is_what_the_vm_is_made_from() {
     world.create(download("debian")).await;
     world.create(from("debian", "web")).await;
     let vm = world.vm("web", "runs", runs).await;
-    assert!(field(&vm, "image").contains("image-1"), "{}", field(&vm, "image"));
+    assert!(
+        field(&vm, "image").contains("image-1"),
+        "{}",
+        field(&vm, "image")
+    );
 }
 
 #[tokio::test]
@@ -82,30 +88,47 @@ async fn each_provider_has_its_own_import_and_its_own_failure() {
     let mut world = World::empty("two").await;
     let good = world.furnish(importing()).await;
     let bad = world.hypervisor("other", importing()).await;
-    bad.faults().lose_image("https://images.example.com/debian.qcow2");
+    bad.faults()
+        .lose_image("https://images.example.com/debian.qcow2");
     world.start().await;
     world.create(download("debian")).await;
     world.create(from("debian", "here")).await;
-    world.create(from("debian", "there").spec(json!({"providerRef": {"name": "other"}}))).await;
+    world
+        .create(from("debian", "there").spec(json!({"providerRef": {"name": "other"}})))
+        .await;
     world.vm("here", "runs", runs).await;
     let no_image = |vm: &VirtualMachine| reason(vm) == Reason::ImageFailed.as_str();
-    let vm = world.vm("there", "tells that it has no image", no_image).await;
-    assert!(message(&vm).starts_with("spec.imageRef: Image debian: "), "{}", message(&vm));
+    let vm = world
+        .vm("there", "tells that it has no image", no_image)
+        .await;
+    assert!(
+        message(&vm).starts_with("spec.imageRef: Image debian: "),
+        "{}",
+        message(&vm)
+    );
     let image: VMImage = world.until("debian", "has failed", failed).await;
     let status = image.status.clone().unwrap_or_default();
     assert_eq!(status.available_on, [HYPERVISOR]);
-    assert!(message(&image).contains("Provider other: "), "{}", message(&image));
+    assert!(
+        message(&image).contains("Provider other: "),
+        "{}",
+        message(&image)
+    );
     assert_eq!((good.vms().len(), bad.vms().len()), (1, 0));
 }
 
 #[tokio::test]
 async fn a_wrong_checksum_is_told_and_the_corrected_image_is_used() {
     let (world, mock) = World::furnished("checksum", MockConfig::default()).await;
-    world.create(download("debian").spec(json!({"source": {"http": {"checksum": "bad"}}}))).await;
+    world
+        .create(download("debian").spec(json!({"source": {"http": {"checksum": "bad"}}})))
+        .await;
     world.create(from("debian", "web")).await;
     let image: VMImage = world.until("debian", "has failed", failed).await;
     assert!(message(&image).contains("checksum"), "{}", message(&image));
-    let vm = world.vm("web", "fails", |vm| phase(vm) == Some(VMPhase::Failed)).await;
+    let vm = world
+        .vm("web", "fails", |vm| phase(vm) == Some(VMPhase::Failed))
+        .await;
     assert!(message(&vm).contains("checksum"), "{}", message(&vm));
     world.told("debian", Reason::ImageFailed).await;
     let calls = prepares(&mock);
@@ -119,10 +142,13 @@ async fn a_wrong_checksum_is_told_and_the_corrected_image_is_used() {
 #[tokio::test]
 async fn a_missing_image_is_told_and_imported_when_it_is_corrected() {
     let (world, mock) = World::furnished("missing", MockConfig::default()).await;
-    mock.faults().lose_image("https://images.example.com/debian.qcow2");
+    mock.faults()
+        .lose_image("https://images.example.com/debian.qcow2");
     world.create(download("debian")).await;
     world.create(from("debian", "web")).await;
-    let vm = world.vm("web", "fails", |vm| phase(vm) == Some(VMPhase::Failed)).await;
+    let vm = world
+        .vm("web", "fails", |vm| phase(vm) == Some(VMPhase::Failed))
+        .await;
     assert!(message(&vm).contains("does not exist"), "{}", message(&vm));
     let right = json!({"spec": {"source": {"http": {"url": "https://images.example.com/debian-12.qcow2"}}}});
     world.edit::<VMImage>("debian", right).await;
@@ -135,7 +161,8 @@ async fn an_edited_image_is_imported_again_for_the_next_vm() {
     world.create(download("debian")).await;
     world.create(from("debian", "old")).await;
     let old = world.vm("old", "runs", runs).await;
-    let newer = json!({"spec": {"source": {"http": {"url": "https://images.example.com/newer.qcow2"}}}});
+    let newer =
+        json!({"spec": {"source": {"http": {"url": "https://images.example.com/newer.qcow2"}}}});
     world.edit::<VMImage>("debian", newer).await;
     world.create(from("debian", "new")).await;
     let new = world.vm("new", "runs", runs).await;
@@ -158,13 +185,27 @@ async fn what_is_missing_follows_the_policy_of_the_image() {
     let (world, mock) = World::furnished("policy", MockConfig::default()).await;
     for policy in ["Fail", "Wait"] {
         let image = policy.to_lowercase();
-        world.create(download(&image).spec(json!({"prepare": {"onMissing": policy}}))).await;
+        world
+            .create(download(&image).spec(json!({"prepare": {"onMissing": policy}})))
+            .await;
         world.create(from(&image, &image)).await;
     }
-    let vm = world.vm("fail", "fails", |vm| phase(vm) == Some(VMPhase::Failed)).await;
-    assert!(message(&vm).contains("spec.prepare.onMissing is Fail"), "{}", message(&vm));
-    let vm = world.vm("wait", "waits", |vm| reason(vm) == "WaitingForImage").await;
-    assert!(message(&vm).contains("spec.prepare.onMissing is Wait"), "{}", message(&vm));
+    let vm = world
+        .vm("fail", "fails", |vm| phase(vm) == Some(VMPhase::Failed))
+        .await;
+    assert!(
+        message(&vm).contains("spec.prepare.onMissing is Fail"),
+        "{}",
+        message(&vm)
+    );
+    let vm = world
+        .vm("wait", "waits", |vm| reason(vm) == "WaitingForImage")
+        .await;
+    assert!(
+        message(&vm).contains("spec.prepare.onMissing is Wait"),
+        "{}",
+        message(&vm)
+    );
     assert_eq!(prepares(&mock), 0);
 }
 
@@ -173,11 +214,17 @@ async fn an_image_whose_secret_comes_later_is_imported_then() {
     let (world, _mock) = World::furnished("auth", MockConfig::default()).await;
     let bearer = json!({"bearer": {"secretRef": {"name": "token"}}});
     let image = download("debian").spec(json!({"source": {"http": {"authentication": bearer}}}));
-    world.create(image.spec(json!({"prepare": {"retries": 0}}))).await;
+    world
+        .create(image.spec(json!({"prepare": {"retries": 0}})))
+        .await;
     world.create(from("debian", "web")).await;
     let no_image = |vm: &VirtualMachine| reason(vm) == Reason::ImageFailed.as_str();
     let vm = world.vm("web", "has no image", no_image).await;
-    assert!(message(&vm).contains("Secret token does not exist"), "{}", message(&vm));
+    assert!(
+        message(&vm).contains("Secret token does not exist"),
+        "{}",
+        message(&vm)
+    );
     world.create(secret("token", "token", "s3cret")).await;
     world.vm("web", "runs", runs).await;
 }
@@ -205,20 +252,34 @@ async fn prepared_copies_go_with_their_image() {
     world.vm("web", "runs", runs).await;
     let image: VMImage = world.until("debian", "is ready", ready).await;
     let marks = image.metadata.finalizers.clone().unwrap_or_default();
-    assert!(marks.iter().any(|mark| mark == names::IMAGE_FINALIZER), "{marks:?}");
+    assert!(
+        marks.iter().any(|mark| mark == names::IMAGE_FINALIZER),
+        "{marks:?}"
+    );
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     world.delete::<VMImage>("debian").await;
     world.gone::<VMImage>("debian").await;
     let deleted = mock.counts().of(Rpc::DeleteImage);
     assert_eq!((deleted.calls, deleted.mutations), (1, 1));
-    let left_behind = world.events("debian").await.iter().any(|event| event.warning);
+    let left_behind = world
+        .events("debian")
+        .await
+        .iter()
+        .any(|event| event.warning);
     assert!(!left_behind);
 }
 
 #[tokio::test]
 async fn a_copy_that_the_provider_cannot_delete_is_told() {
-    let (world, _mock) = World::furnished("left", MockConfig { offer: polyvirt_provider_mock::Offer::Basic, ..MockConfig::default() }).await;
+    let (world, _mock) = World::furnished(
+        "left",
+        MockConfig {
+            offer: polyvirt_provider_mock::Offer::Basic,
+            ..MockConfig::default()
+        },
+    )
+    .await;
     world.create(download("debian")).await;
     world.create(from("debian", "web")).await;
     world.vm("web", "runs", runs).await;
@@ -227,5 +288,8 @@ async fn a_copy_that_the_provider_cannot_delete_is_told() {
     world.delete::<VMImage>("debian").await;
     world.gone::<VMImage>("debian").await;
     let event = world.told("debian", Reason::UnsupportedByProvider).await;
-    assert!(event.warning && event.note.contains("Delete it by hand"), "{event:?}");
+    assert!(
+        event.warning && event.note.contains("Delete it by hand"),
+        "{event:?}"
+    );
 }

@@ -37,13 +37,25 @@ async fn a_declared_vm_is_created_once_and_runs() {
     let vm = world.vm("web", "runs", runs).await;
     let there = mock.vms();
     assert_eq!(there.len(), 1);
-    assert_eq!((there[0].name.as_str(), there[0].power), ("web", PowerState::On));
+    assert_eq!(
+        (there[0].name.as_str(), there[0].power),
+        ("web", PowerState::On)
+    );
     assert_eq!((there[0].cpu, there[0].memory_mib), (2, 2048));
     let owner = there[0].owner.clone().expect("it is marked as ours");
-    assert_eq!(Some(owner.identity.as_str()), declared.metadata.uid.as_deref());
-    assert_eq!((owner.namespace, owner.name), (world.namespace.clone(), "web".to_owned()));
+    assert_eq!(
+        Some(owner.identity.as_str()),
+        declared.metadata.uid.as_deref()
+    );
+    assert_eq!(
+        (owner.namespace, owner.name),
+        (world.namespace.clone(), "web".to_owned())
+    );
     let annotations = vm.metadata.annotations.clone().unwrap_or_default();
-    assert_eq!(annotations[names::IDENTITY_ANNOTATION], owner.identity.as_str());
+    assert_eq!(
+        annotations[names::IDENTITY_ANNOTATION],
+        owner.identity.as_str()
+    );
     let finalizers = vm.metadata.finalizers.clone().unwrap_or_default();
     assert_eq!(finalizers, [names::VIRTUAL_MACHINE_FINALIZER]);
 }
@@ -78,18 +90,31 @@ async fn an_address_that_comes_later_reaches_the_status() {
     let (world, _mock) = World::furnished("boot", config).await;
     world.create(vm("web")).await;
     let has_address = |vm: &VirtualMachine| vm.status.as_ref().is_some_and(|s| !s.ips.is_empty());
-    world.vm("web", "has an address", |vm| runs(vm) && has_address(vm)).await;
+    world
+        .vm("web", "has an address", |vm| runs(vm) && has_address(vm))
+        .await;
 }
 
 /// Everything that can be seen of a VM from its manifest to its end.
 async fn a_whole_life(world: &World, recorder: &Recorder) {
-    world.create(vm("web").spec(json!({"classRef": {"name": "tiny"}}))).await;
-    world.vm("web", "waits for its class", |vm| phase(vm) == Some(VMPhase::Pending)).await;
+    world
+        .create(vm("web").spec(json!({"classRef": {"name": "tiny"}})))
+        .await;
+    world
+        .vm("web", "waits for its class", |vm| {
+            phase(vm) == Some(VMPhase::Pending)
+        })
+        .await;
     world.create(crate::support::class("tiny")).await;
     world.vm("web", "runs", runs).await;
-    world.edit_spec("web", json!({"disks": [{"name": "data", "sizeGiB": 5}]})).await;
+    world
+        .edit_spec("web", json!({"disks": [{"name": "data", "sizeGiB": 5}]}))
+        .await;
     eventually("it is seen to be reconfigured", || {
-        recorder.of("web").iter().any(|said| said.phase == VMPhase::Reconfiguring)
+        recorder
+            .of("web")
+            .iter()
+            .any(|said| said.phase == VMPhase::Reconfiguring)
     })
     .await;
     world.vm("web", "runs with its disk", runs).await;
@@ -104,9 +129,14 @@ async fn every_phase_is_shown_and_every_transition_is_an_event() {
     let (world, mock) = World::furnished("phases", slow()).await;
     let recorder = Recorder::listen(&world);
     a_whole_life(&world, &recorder).await;
-    let stranger = mock.out_of_band().create_stranger("taken").expect("created");
+    let stranger = mock
+        .out_of_band()
+        .create_stranger("taken")
+        .expect("created");
     world.create(vm("taken")).await;
-    world.vm("taken", "fails", |vm| phase(vm) == Some(VMPhase::Failed)).await;
+    world
+        .vm("taken", "fails", |vm| phase(vm) == Some(VMPhase::Failed))
+        .await;
     assert!(mock.vm(&stranger).is_some());
     let mut seen: Vec<_> = recorder.of("web").iter().map(|said| said.phase).collect();
     seen.dedup();
@@ -121,7 +151,9 @@ async fn every_phase_is_shown_and_every_transition_is_an_event() {
         assert!(seen.contains(&wanted), "{wanted:?} is not in {seen:?}");
     }
     for said in recorder.of("web") {
-        world.told("web", event_of(&said.ready, &said.reason, said.phase)).await;
+        world
+            .told("web", event_of(&said.ready, &said.reason, said.phase))
+            .await;
     }
     world.told("web", Reason::Deleted).await;
     world.told("taken", Reason::NameConflict).await;
@@ -141,15 +173,23 @@ async fn a_paused_vm_is_left_alone_until_the_pause_ends() {
     let (world, mock) = World::furnished("pause", MockConfig::default()).await;
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
-    world.annotate("web", names::PAUSED_ANNOTATION, "true").await;
+    world
+        .annotate("web", names::PAUSED_ANNOTATION, "true")
+        .await;
     let paused = |vm: &VirtualMachine| reason(vm) == Reason::Paused.as_str();
     world.vm("web", "is paused", paused).await;
     let before = mock.counts().mutations();
-    world.edit_spec("web", json!({"powerState": "Off", "resources": {"cpu": 4}})).await;
-    mock.out_of_band().resize(&mock.vms()[0].id, 8, 4096).expect("resized");
+    world
+        .edit_spec("web", json!({"powerState": "Off", "resources": {"cpu": 4}}))
+        .await;
+    mock.out_of_band()
+        .resize(&mock.vms()[0].id, 8, 4096)
+        .expect("resized");
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(mock.counts().mutations(), before, "nothing is changed");
-    world.annotate("web", names::PAUSED_ANNOTATION, json!(null)).await;
+    world
+        .annotate("web", names::PAUSED_ANNOTATION, json!(null))
+        .await;
     world.vm("web", "is off", stands).await;
     assert_eq!(mock.vms()[0].cpu, 4);
 }
@@ -157,8 +197,14 @@ async fn a_paused_vm_is_left_alone_until_the_pause_ends() {
 #[tokio::test]
 async fn a_vm_that_is_declared_paused_is_not_created() {
     let (world, mock) = World::furnished("pause-early", MockConfig::default()).await;
-    world.create(vm("web").annotated(names::PAUSED_ANNOTATION, "true")).await;
-    world.vm("web", "is paused", |vm| reason(vm) == Reason::Paused.as_str()).await;
+    world
+        .create(vm("web").annotated(names::PAUSED_ANNOTATION, "true"))
+        .await;
+    world
+        .vm("web", "is paused", |vm| {
+            reason(vm) == Reason::Paused.as_str()
+        })
+        .await;
     assert_eq!((mock.vms().len(), mock.counts().mutations()), (0, 0));
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
@@ -169,11 +215,15 @@ async fn a_paused_vm_is_deleted_when_the_pause_ends() {
     let (world, mock) = World::furnished("pause-delete", MockConfig::default()).await;
     world.create(vm("web")).await;
     let id = id(&world.vm("web", "runs", runs).await);
-    world.annotate("web", names::PAUSED_ANNOTATION, "true").await;
+    world
+        .annotate("web", names::PAUSED_ANNOTATION, "true")
+        .await;
     world.delete::<VirtualMachine>("web").await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(mock.vm(&id).is_some(), "a paused VM stays");
-    world.annotate("web", names::PAUSED_ANNOTATION, json!(null)).await;
+    world
+        .annotate("web", names::PAUSED_ANNOTATION, json!(null))
+        .await;
     world.gone::<VirtualMachine>("web").await;
     assert!(mock.vm(&id).is_none());
 }

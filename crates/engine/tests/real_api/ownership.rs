@@ -33,7 +33,9 @@ async fn backup_says<K: Object>(world: &World, name: &str, conditions: Value) ->
 
 fn owned_by_us<K: Object>(object: &K) -> String {
     let fields = object.meta().managed_fields.clone().unwrap_or_default();
-    let ours = fields.into_iter().filter(|f| f.manager.as_deref() == Some("polyvirt"));
+    let ours = fields
+        .into_iter()
+        .filter(|f| f.manager.as_deref() == Some("polyvirt"));
     let owned: Vec<_> = ours.filter_map(|f| f.fields_v1).collect();
     serde_json::to_string(&owned).expect("text")
 }
@@ -43,9 +45,16 @@ async fn stays_theirs<K: Object + Explained>(world: &World, name: &str, ours: im
     backup_says::<K>(world, name, json!([saved("True")])).await;
     let object = ours().await;
     assert!(condition(&object, BACKUP).is_some_and(|c| c.status == "True"));
-    assert!(!owned_by_us(&object).contains(BACKUP), "{}", owned_by_us(&object));
+    assert!(
+        !owned_by_us(&object).contains(BACKUP),
+        "{}",
+        owned_by_us(&object)
+    );
     let object = backup_says::<K>(world, name, json!([])).await;
-    assert!(condition(&object, BACKUP).is_none(), "its owner took it away");
+    assert!(
+        condition(&object, BACKUP).is_none(),
+        "its owner took it away"
+    );
 }
 
 #[tokio::test]
@@ -65,7 +74,9 @@ async fn a_condition_of_another_controller_on_a_provider_stays_theirs() {
     let (world, mock) = World::furnished("provider-conditions", MockConfig::default()).await;
     world.until(HYPERVISOR, "is ready", ready::<Provider>).await;
     let ours = async || {
-        mock.faults().parse("fail=Validate:Unavailable").expect("a rule");
+        mock.faults()
+            .parse("fail=Validate:Unavailable")
+            .expect("a rule");
         let down = |p: &Provider| p.status.as_ref().and_then(|s| s.healthy) == Some(false);
         world.until(HYPERVISOR, "is down", down).await
     };
@@ -78,12 +89,16 @@ async fn a_condition_of_another_controller_on_a_class_or_an_image_stays_theirs()
     world.create(download("debian")).await;
     world.until(SMALL, "is ready", ready::<VMClass>).await;
     let class = async || {
-        world.edit::<VMClass>(SMALL, json!({"spec": {"cpu": 3}})).await;
+        world
+            .edit::<VMClass>(SMALL, json!({"spec": {"cpu": 3}}))
+            .await;
         world.until(SMALL, "is ready", ready::<VMClass>).await
     };
     stays_theirs::<VMClass>(&world, SMALL, class).await;
     let image = async || {
-        world.create(vm("web").spec(json!({"imageRef": {"name": "debian"}}))).await;
+        world
+            .create(vm("web").spec(json!({"imageRef": {"name": "debian"}})))
+            .await;
         world.until("debian", "is ready", ready::<VMImage>).await
     };
     stays_theirs::<VMImage>(&world, "debian", image).await;
@@ -100,16 +115,26 @@ async fn labels_annotations_and_finalizers_of_others_survive() {
     let vm = world.vm("web", "runs", runs).await;
     let meta = vm.metadata;
     assert_eq!(meta.labels.unwrap_or_default()["team"], "a");
-    assert_eq!(meta.annotations.unwrap_or_default()["example.com/note"], "keep");
+    assert_eq!(
+        meta.annotations.unwrap_or_default()["example.com/note"],
+        "keep"
+    );
     let marks = meta.finalizers.unwrap_or_default();
-    assert_eq!(marks, ["example.com/audit", names::VIRTUAL_MACHINE_FINALIZER]);
+    assert_eq!(
+        marks,
+        ["example.com/audit", names::VIRTUAL_MACHINE_FINALIZER]
+    );
     world.delete::<VirtualMachine>("web").await;
     let only_theirs = |vm: &VirtualMachine| {
         vm.metadata.finalizers.as_deref() == Some(&["example.com/audit".to_owned()])
     };
-    world.vm("web", "is held by the others alone", only_theirs).await;
+    world
+        .vm("web", "is held by the others alone", only_theirs)
+        .await;
     assert!(mock.vms().is_empty());
-    world.edit::<VirtualMachine>("web", json!({"metadata": {"finalizers": null}})).await;
+    world
+        .edit::<VirtualMachine>("web", json!({"metadata": {"finalizers": null}}))
+        .await;
     world.gone::<VirtualMachine>("web").await;
 }
 

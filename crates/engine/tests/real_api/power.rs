@@ -27,7 +27,10 @@ fn with_guest(tasks: TaskMode, shutdown: Duration) -> MockConfig {
 }
 
 fn happened(mock: &Mock, what: Happened) -> usize {
-    mock.journal().iter().filter(|entry| entry.what == what).count()
+    mock.journal()
+        .iter()
+        .filter(|entry| entry.what == what)
+        .count()
 }
 
 #[tokio::test]
@@ -48,7 +51,9 @@ async fn a_vm_is_stopped_and_started_again() {
 #[tokio::test]
 async fn a_vm_that_is_declared_off_is_created_and_not_started() {
     let (world, mock) = World::furnished("born-off", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"powerState": "Off"}))).await;
+    world
+        .create(vm("web").spec(json!({"powerState": "Off"})))
+        .await;
     world.vm("web", "is off", stands).await;
     assert_eq!(happened(&mock, Happened::Started), 0);
 }
@@ -60,26 +65,39 @@ async fn off_graceful_asks_the_guest_once_and_comes_to_rest() {
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
     let before = mock.counts().of(Rpc::Power).calls;
-    world.edit_spec("web", json!({"powerState": "OffGraceful"})).await;
+    world
+        .edit_spec("web", json!({"powerState": "OffGraceful"}))
+        .await;
     world.vm("web", "is off", stands).await;
     assert_eq!(mock.counts().of(Rpc::Power).calls, before + 1);
     let passes = world.passes();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(mock.counts().of(Rpc::Power).calls, before + 1, "it is asked once");
+    assert_eq!(
+        mock.counts().of(Rpc::Power).calls,
+        before + 1,
+        "it is asked once"
+    );
     assert!(world.passes() <= passes + 2, "it is at rest");
 }
 
 async fn a_hung_guest_is_stopped_hard(world: &World, mock: &Mock) {
     let lifecycle = json!({"gracefulShutdownTimeout": "1s"});
-    world.create(vm("web").spec(json!({ "lifecycle": lifecycle }))).await;
+    world
+        .create(vm("web").spec(json!({ "lifecycle": lifecycle })))
+        .await;
     let id = id(&world.vm("web", "runs", runs).await);
     mock.faults().hang_guest(&id).expect("hung");
     let begin = Instant::now();
-    world.edit_spec("web", json!({"powerState": "OffGraceful"})).await;
+    world
+        .edit_spec("web", json!({"powerState": "OffGraceful"}))
+        .await;
     let shutting_down = |vm: &VirtualMachine| reason(vm) == Reason::ShuttingDown.as_str();
     world.vm("web", "waits for the guest", shutting_down).await;
     world.vm("web", "is off", stands).await;
-    assert!(begin.elapsed() >= Duration::from_secs(1), "the guest had its time");
+    assert!(
+        begin.elapsed() >= Duration::from_secs(1),
+        "the guest had its time"
+    );
     let event = world.told("web", Reason::GracefulTimeout).await;
     assert!(event.warning, "{event:?}");
     assert_eq!(mock.vm(&id).expect("there").power, PowerState::Off);
@@ -106,8 +124,14 @@ async fn a_change_of_mind_ends_the_wait_for_the_guest() {
     world.create(vm("web")).await;
     let id = id(&world.vm("web", "runs", runs).await);
     mock.faults().hang_guest(&id).expect("hung");
-    world.edit_spec("web", json!({"powerState": "OffGraceful"})).await;
-    world.vm("web", "waits", |vm| reason(vm) == Reason::ShuttingDown.as_str()).await;
+    world
+        .edit_spec("web", json!({"powerState": "OffGraceful"}))
+        .await;
+    world
+        .vm("web", "waits", |vm| {
+            reason(vm) == Reason::ShuttingDown.as_str()
+        })
+        .await;
     world.edit_spec("web", json!({"powerState": "On"})).await;
     let vm = world.vm("web", "runs", runs).await;
     assert_eq!(vm.status.and_then(|s| s.operation), None);
@@ -127,7 +151,9 @@ async fn the_reboot_annotation_restarts_once_for_each_value() {
         let vm = world.vm("web", "has been restarted", handled).await;
         assert_eq!(field(&vm, "boots"), boots);
     }
-    world.annotate("web", "example.com/note", "something else").await;
+    world
+        .annotate("web", "example.com/note", "something else")
+        .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(happened(&mock, Happened::Restarted), 2);
     world.told("web", Reason::Rebooting).await;
@@ -136,7 +162,9 @@ async fn the_reboot_annotation_restarts_once_for_each_value() {
 #[tokio::test]
 async fn a_reboot_of_a_vm_that_is_off_is_skipped_and_told() {
     let (world, mock) = World::furnished("reboot-off", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"powerState": "Off"}))).await;
+    world
+        .create(vm("web").spec(json!({"powerState": "Off"})))
+        .await;
     world.vm("web", "is off", stands).await;
     world.annotate("web", names::REBOOT_ANNOTATION, "now").await;
     world.told("web", Reason::RebootSkipped).await;
@@ -157,12 +185,17 @@ async fn a_start_whose_answer_is_lost_is_not_repeated() {
 #[tokio::test]
 async fn a_start_that_fails_is_tried_again_with_pauses() {
     let (world, mock) = World::furnished("failed-start", MockConfig::default()).await;
-    mock.faults().parse("fail=Power:Internal:2").expect("a rule");
+    mock.faults()
+        .parse("fail=Power:Internal:2")
+        .expect("a rule");
     world.create(vm("web")).await;
     let failing = |vm: &VirtualMachine| reason(vm) == Reason::ProviderError.as_str();
     let vm = world.vm("web", "tells of the error", failing).await;
     assert_eq!(phase(&vm), Some(VMPhase::Provisioning));
-    eventually("it runs", || mock.vms().iter().any(|vm| vm.power == PowerState::On)).await;
+    eventually("it runs", || {
+        mock.vms().iter().any(|vm| vm.power == PowerState::On)
+    })
+    .await;
     world.vm("web", "runs", runs).await;
     assert_eq!(mock.counts().of(Rpc::Power).calls, 3);
 }

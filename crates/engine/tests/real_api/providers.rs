@@ -21,7 +21,9 @@ async fn wired(topic: &str, services: Services) -> (World, Arc<Mock>, WireServer
     let mut world = World::empty(topic).await;
     let mock = world.furnish(MockConfig::default()).await;
     let server = WireServer::start(mock.clone(), services);
-    world.fleet.put(HYPERVISOR, Route::Wire(server.address.to_string()));
+    world
+        .fleet
+        .put(HYPERVISOR, Route::Wire(server.address.to_string()));
     world.start().await;
     (world, mock, server)
 }
@@ -38,7 +40,11 @@ fn unhealthy(provider: &Provider) -> bool {
 #[tokio::test]
 async fn a_connected_provider_tells_what_it_can_do() {
     let (world, _mock) = World::furnished("tells", MockConfig::default()).await;
-    let status = world.until(HYPERVISOR, "is healthy", healthy).await.status.unwrap_or_default();
+    let status = world
+        .until(HYPERVISOR, "is healthy", healthy)
+        .await
+        .status
+        .unwrap_or_default();
     assert!(status.version.is_some_and(|version| !version.is_empty()));
     assert!(status.connected_since.is_some() && status.last_health_check.is_some());
     assert_eq!(status.circuit, Some(CircuitState::Closed));
@@ -47,9 +53,18 @@ async fn a_connected_provider_tells_what_it_can_do() {
     assert!(status.capabilities.contains(&ProviderCapability::Snapshots));
     assert!(status.features.contains(&ProviderFeature::Watch));
     assert!(status.features.contains(&ProviderFeature::Identity));
-    assert!(status.honoured_fields.contains(&"spec.powerState".to_owned()));
+    assert!(
+        status
+            .honoured_fields
+            .contains(&"spec.powerState".to_owned())
+    );
     let usage = status.resource_usage.expect("usage");
-    assert!(usage.cpu.and_then(|cpu| cpu.total).is_some_and(|total| total > 0));
+    assert!(
+        usage
+            .cpu
+            .and_then(|cpu| cpu.total)
+            .is_some_and(|total| total > 0)
+    );
     let runtime = status.runtime.expect("runtime");
     assert_eq!(runtime.phase, Some(RuntimePhase::Running));
     world.told(HYPERVISOR, Reason::Connected).await;
@@ -74,12 +89,22 @@ async fn dies_and_comes_back(services: Services) {
     server.kill();
     let begin = Instant::now();
     let object = world.until(HYPERVISOR, "is unhealthy", unhealthy).await;
-    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begin.elapsed()
+    );
     let status = object.status.clone().unwrap_or_default();
     assert!(!status.last_error.expect("an error").message.is_empty());
-    assert_eq!((status.circuit, status.connected_since), (Some(CircuitState::Open), None));
+    assert_eq!(
+        (status.circuit, status.connected_since),
+        (Some(CircuitState::Open), None)
+    );
     for kind in ["ProviderAvailable", "ProviderRuntimeReady"] {
-        assert!(condition(&object, kind).is_some_and(|c| c.status == "False"), "{kind}");
+        assert!(
+            condition(&object, kind).is_some_and(|c| c.status == "False"),
+            "{kind}"
+        );
     }
     world.told(HYPERVISOR, Reason::ProviderUnavailable).await;
     server.revive();
@@ -88,7 +113,9 @@ async fn dies_and_comes_back(services: Services) {
     assert_eq!(status.circuit, Some(CircuitState::Closed));
     assert!(status.connected_since > before.status.and_then(|s| s.connected_since));
     world.edit_spec("web", json!({"powerState": "Off"})).await;
-    world.vm("web", "is served again", crate::support::look::stands).await;
+    world
+        .vm("web", "is served again", crate::support::look::stands)
+        .await;
     assert_eq!(mock.vms().len(), 1);
 }
 
@@ -106,9 +133,13 @@ async fn a_foreign_provider_that_dies_is_told_and_one_that_comes_back_too() {
 async fn a_provider_whose_hypervisor_does_not_answer_is_not_healthy() {
     let (world, mock) = World::furnished("no-answer", MockConfig::default()).await;
     world.until(HYPERVISOR, "is healthy", healthy).await;
-    mock.faults().parse("fail=Validate:Unauthenticated").expect("a rule");
+    mock.faults()
+        .parse("fail=Validate:Unauthenticated")
+        .expect("a rule");
     let refused = |p: &Provider| says(p, "Ready", "False", Reason::CredentialsRefused);
-    world.until(HYPERVISOR, "has its credentials refused", refused).await;
+    world
+        .until(HYPERVISOR, "has its credentials refused", refused)
+        .await;
     mock.faults().clear();
     world.until(HYPERVISOR, "is healthy again", healthy).await;
 }
@@ -119,14 +150,20 @@ async fn a_provider_whose_calls_fail_is_looked_at_before_the_next_check() {
     let slow = json!({"spec": {"healthCheck": {"interval": "10m"}}});
     world.edit::<Provider>(HYPERVISOR, slow).await;
     world.until(HYPERVISOR, "is healthy", healthy).await;
-    mock.faults().parse("fail=Create:Unavailable fail=Validate:Unavailable").expect("rules");
+    mock.faults()
+        .parse("fail=Create:Unavailable fail=Validate:Unavailable")
+        .expect("rules");
     for number in 0..8 {
         world.create(vm(&format!("vm-{number}"))).await;
     }
     world.until(HYPERVISOR, "is unhealthy", unhealthy).await;
     let calls = mock.counts().of(Rpc::Create).calls;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(mock.counts().of(Rpc::Create).calls, calls, "an open circuit lets nothing through");
+    assert_eq!(
+        mock.counts().of(Rpc::Create).calls,
+        calls,
+        "an open circuit lets nothing through"
+    );
 }
 
 #[tokio::test]
@@ -135,7 +172,9 @@ async fn an_edited_provider_is_connected_anew() {
     world.until(HYPERVISOR, "is healthy", healthy).await;
     let new = Mock::new(MockConfig::default());
     let server = WireServer::start(new.clone(), Services::Both);
-    world.fleet.put(HYPERVISOR, Route::Wire(server.address.to_string()));
+    world
+        .fleet
+        .put(HYPERVISOR, Route::Wire(server.address.to_string()));
     let edit = json!({"spec": {"endpoint": "mock://elsewhere"}});
     world.edit::<Provider>(HYPERVISOR, edit).await;
     world.create(vm("web")).await;
@@ -160,10 +199,15 @@ async fn a_provider_in_use_is_not_deleted_and_says_by_whom() {
     let object = world.until(HYPERVISOR, "is held", blocked).await;
     let text = &condition(&object, "Deleting").expect("told").message;
     for name in ["a", "b"] {
-        assert!(text.contains(&format!("{}/{name}", world.namespace)), "{text}");
+        assert!(
+            text.contains(&format!("{}/{name}", world.namespace)),
+            "{text}"
+        );
     }
     world.edit_spec("a", json!({"powerState": "Off"})).await;
-    world.vm("a", "is still served", crate::support::look::stands).await;
+    world
+        .vm("a", "is still served", crate::support::look::stands)
+        .await;
     for name in ["a", "b"] {
         world.delete::<VirtualMachine>(name).await;
         world.gone::<VirtualMachine>(name).await;
@@ -179,7 +223,10 @@ async fn a_provider_that_nobody_uses_goes_at_once_and_leaves_no_series_behind() 
     let series = format!("provider=\"{}/{HYPERVISOR}\"", world.namespace);
     let circuits = |text: String| {
         let lines: Vec<_> = text.lines().map(str::to_owned).collect();
-        lines.iter().filter(|l| l.contains("circuit_breaker") && l.contains(&series)).count()
+        lines
+            .iter()
+            .filter(|l| l.contains("circuit_breaker") && l.contains(&series))
+            .count()
     };
     assert!(circuits(world.metrics()) > 0, "{}", world.metrics());
     world.delete::<Provider>(HYPERVISOR).await;
@@ -194,16 +241,26 @@ async fn a_provider_that_is_deleted_and_made_anew_serves_its_vms_again() {
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
     world.stop().await;
-    world.edit::<Provider>(HYPERVISOR, json!({"metadata": {"finalizers": null}})).await;
+    world
+        .edit::<Provider>(HYPERVISOR, json!({"metadata": {"finalizers": null}}))
+        .await;
     world.start().await;
     world.delete::<Provider>(HYPERVISOR).await;
-    world.edit::<Provider>(HYPERVISOR, json!({"metadata": {"finalizers": null}})).await;
+    world
+        .edit::<Provider>(HYPERVISOR, json!({"metadata": {"finalizers": null}}))
+        .await;
     world.gone::<Provider>(HYPERVISOR).await;
     world.edit_spec("web", json!({"powerState": "Off"})).await;
     let lost = |vm: &VirtualMachine| reason(vm) == Reason::ProviderNotFound.as_str();
     let vm = world.vm("web", "has lost its Provider", lost).await;
-    assert!(message(&vm).starts_with("spec.providerRef.name: "), "{}", message(&vm));
+    assert!(
+        message(&vm).starts_with("spec.providerRef.name: "),
+        "{}",
+        message(&vm)
+    );
     world.create(provider(HYPERVISOR)).await;
-    world.vm("web", "is off", crate::support::look::stands).await;
+    world
+        .vm("web", "is off", crate::support::look::stands)
+        .await;
     assert_eq!(mock.vms().len(), 1);
 }

@@ -37,19 +37,28 @@ fn needs_restart(vm: &VirtualMachine) -> bool {
 async fn own_resources_go_before_those_of_the_class() {
     let (world, mock) = World::furnished("resources", MockConfig::default()).await;
     let resources = json!({"cpu": 3, "memoryMiB": 3072});
-    world.create(vm("web").spec(json!({ "resources": resources }))).await;
+    world
+        .create(vm("web").spec(json!({ "resources": resources })))
+        .await;
     let vm = world.vm("web", "runs", runs).await;
     assert_eq!(size(&mock), (3, 3072));
-    let current = vm.status.and_then(|s| s.current_resources).expect("resources");
+    let current = vm
+        .status
+        .and_then(|s| s.current_resources)
+        .expect("resources");
     assert_eq!((current.cpu, current.memory_mib), (Some(3), Some(3072)));
 }
 
 #[tokio::test]
 async fn a_stopped_vm_changes_its_size_at_once() {
     let (world, mock) = World::furnished("resize-off", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"powerState": "Off"}))).await;
+    world
+        .create(vm("web").spec(json!({"powerState": "Off"})))
+        .await;
     world.vm("web", "is off", stands).await;
-    world.edit_spec("web", json!({"resources": {"cpu": 1, "memoryMiB": 512}})).await;
+    world
+        .edit_spec("web", json!({"resources": {"cpu": 1, "memoryMiB": 512}}))
+        .await;
     let vm = world.vm("web", "is off", stands).await;
     assert_eq!(size(&mock), (1, 512));
     assert!(!needs_restart(&vm));
@@ -61,14 +70,28 @@ async fn a_running_vm_says_that_it_needs_a_restart_and_is_not_restarted_by_us() 
     let (world, mock) = World::furnished("resize-on", MockConfig::default()).await;
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
-    world.edit_spec("web", json!({"resources": {"cpu": 4, "memoryMiB": 4096}})).await;
-    let vm = world.vm("web", "says so", |vm| runs(vm) && needs_restart(vm)).await;
+    world
+        .edit_spec("web", json!({"resources": {"cpu": 4, "memoryMiB": 4096}}))
+        .await;
+    let vm = world
+        .vm("web", "says so", |vm| runs(vm) && needs_restart(vm))
+        .await;
     let text = &condition(&vm, "RestartRequired").expect("told").message;
-    assert!(text.contains("spec.resources.cpu, spec.resources.memoryMiB"), "{text}");
-    assert_eq!(vm.status.clone().unwrap_or_default().restart_required.len(), 2);
+    assert!(
+        text.contains("spec.resources.cpu, spec.resources.memoryMiB"),
+        "{text}"
+    );
+    assert_eq!(
+        vm.status.clone().unwrap_or_default().restart_required.len(),
+        2
+    );
     assert_eq!((size(&mock), field(&vm, "boots")), ((2, 2048), "1"));
-    world.annotate("web", names::REBOOT_ANNOTATION, "for the size").await;
-    let vm = world.vm("web", "has its size", |vm| runs(vm) && !needs_restart(vm)).await;
+    world
+        .annotate("web", names::REBOOT_ANNOTATION, "for the size")
+        .await;
+    let vm = world
+        .vm("web", "has its size", |vm| runs(vm) && !needs_restart(vm))
+        .await;
     assert_eq!((size(&mock), field(&vm, "boots")), ((4, 4096), "2"));
 }
 
@@ -81,9 +104,13 @@ async fn a_vm_is_restarted_by_us_where_its_policy_says_so() {
         };
         let (world, mock) = World::furnished("restart", config).await;
         let policy = json!({"restart": "WhenNeeded"});
-        world.create(vm("web").spec(json!({ "reconfigurePolicy": policy }))).await;
+        world
+            .create(vm("web").spec(json!({ "reconfigurePolicy": policy })))
+            .await;
         world.vm("web", "runs", runs).await;
-        world.edit_spec("web", json!({"resources": {"cpu": 4}})).await;
+        world
+            .edit_spec("web", json!({"resources": {"cpu": 4}}))
+            .await;
         let done = |vm: &VirtualMachine| runs(vm) && field(vm, "boots") == "2";
         let vm = world.vm("web", "has been restarted", done).await;
         assert_eq!(size(&mock), (4, 2048));
@@ -101,7 +128,9 @@ async fn a_hypervisor_that_grows_a_running_vm_needs_no_restart() {
     let (world, mock) = World::furnished("online", config).await;
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
-    world.edit_spec("web", json!({"resources": {"cpu": 4, "memoryMiB": 4096}})).await;
+    world
+        .edit_spec("web", json!({"resources": {"cpu": 4, "memoryMiB": 4096}}))
+        .await;
     let vm = world.vm("web", "runs", runs).await;
     assert_eq!((size(&mock), field(&vm, "boots")), ((4, 4096), "1"));
     assert!(!needs_restart(&vm));
@@ -110,11 +139,18 @@ async fn a_hypervisor_that_grows_a_running_vm_needs_no_restart() {
 #[tokio::test]
 async fn an_edited_class_reaches_the_vms_that_use_it() {
     let (world, mock) = World::furnished("class-edit", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"powerState": "Off"}))).await;
+    world
+        .create(vm("web").spec(json!({"powerState": "Off"})))
+        .await;
     world.vm("web", "is off", stands).await;
-    world.edit::<VMClass>("small", json!({"spec": {"cpu": 6}})).await;
+    world
+        .edit::<VMClass>("small", json!({"spec": {"cpu": 6}}))
+        .await;
     let changed = |vm: &VirtualMachine| {
-        let current = vm.status.as_ref().and_then(|s| s.current_resources.as_ref());
+        let current = vm
+            .status
+            .as_ref()
+            .and_then(|s| s.current_resources.as_ref());
         stands(vm) && current.and_then(|c| c.cpu) == Some(6)
     };
     world.vm("web", "has the new size", changed).await;
@@ -124,14 +160,19 @@ async fn an_edited_class_reaches_the_vms_that_use_it() {
 #[tokio::test]
 async fn disks_are_added_grown_and_removed() {
     let (world, mock) = World::furnished("disks", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"disks": [{"name": "a", "sizeGiB": 5}]}))).await;
+    world
+        .create(vm("web").spec(json!({"disks": [{"name": "a", "sizeGiB": 5}]})))
+        .await;
     world.vm("web", "runs", runs).await;
     assert_eq!(disks(&mock), [("a".to_owned(), 5)]);
-    let both = json!([{"name": "a", "sizeGiB": 9, "expandPolicy": "Online"}, {"name": "b", "sizeGiB": 2}]);
+    let both =
+        json!([{"name": "a", "sizeGiB": 9, "expandPolicy": "Online"}, {"name": "b", "sizeGiB": 2}]);
     world.edit_spec("web", json!({ "disks": both })).await;
     world.vm("web", "runs", runs).await;
     assert_eq!(disks(&mock), [("a".to_owned(), 9), ("b".to_owned(), 2)]);
-    world.edit_spec("web", json!({"disks": [{"name": "b", "sizeGiB": 2}]})).await;
+    world
+        .edit_spec("web", json!({"disks": [{"name": "b", "sizeGiB": 2}]}))
+        .await;
     world.vm("web", "runs", runs).await;
     assert_eq!(disks(&mock), [("b".to_owned(), 2)]);
 }
@@ -140,10 +181,14 @@ async fn disks_are_added_grown_and_removed() {
 async fn a_disk_that_grows_only_offline_waits_for_the_restart() {
     let (world, mock) = World::furnished("disk-offline", MockConfig::default()).await;
     let disk = |gib: i32| json!([{"name": "a", "sizeGiB": gib, "expandPolicy": "Offline"}]);
-    world.create(vm("web").spec(json!({"disks": disk(5)}))).await;
+    world
+        .create(vm("web").spec(json!({"disks": disk(5)})))
+        .await;
     world.vm("web", "runs", runs).await;
     world.edit_spec("web", json!({"disks": disk(9)})).await;
-    let vm = world.vm("web", "says so", |vm| runs(vm) && needs_restart(vm)).await;
+    let vm = world
+        .vm("web", "says so", |vm| runs(vm) && needs_restart(vm))
+        .await;
     let text = &condition(&vm, "RestartRequired").expect("told").message;
     assert!(text.contains("spec.disks"), "{text}");
     world.edit_spec("web", json!({"powerState": "Off"})).await;
@@ -158,14 +203,21 @@ async fn networks_are_added_and_removed() {
     world.create(network("lan")).await;
     world.create(network("dmz")).await;
     let card = |name: &str, to: &str| json!({"name": name, "networkRef": {"name": to}});
-    world.create(vm("web").spec(json!({"networks": [card("eth0", "lan")]}))).await;
+    world
+        .create(vm("web").spec(json!({"networks": [card("eth0", "lan")]})))
+        .await;
     let vm = world.vm("web", "runs", runs).await;
-    assert_eq!((cards(&mock), field(&vm, "networks")), (vec!["eth0".to_owned()], "eth0=lan"));
+    assert_eq!(
+        (cards(&mock), field(&vm, "networks")),
+        (vec!["eth0".to_owned()], "eth0=lan")
+    );
     let both = json!([card("eth0", "lan"), card("eth1", "dmz")]);
     world.edit_spec("web", json!({ "networks": both })).await;
     world.vm("web", "runs", runs).await;
     assert_eq!(cards(&mock), ["eth0", "eth1"]);
-    world.edit_spec("web", json!({"networks": [card("eth1", "dmz")]})).await;
+    world
+        .edit_spec("web", json!({"networks": [card("eth1", "dmz")]}))
+        .await;
     world.vm("web", "runs", runs).await;
     assert_eq!(cards(&mock), ["eth1"]);
 }
@@ -173,7 +225,9 @@ async fn networks_are_added_and_removed() {
 #[tokio::test]
 async fn a_disk_that_is_to_shrink_is_refused_at_once_and_the_vm_stays_as_it_is() {
     let (world, mock) = World::furnished("shrink", MockConfig::default()).await;
-    world.create(vm("web").spec(json!({"disks": [{"name": "a", "sizeGiB": 9}]}))).await;
+    world
+        .create(vm("web").spec(json!({"disks": [{"name": "a", "sizeGiB": 9}]})))
+        .await;
     world.vm("web", "runs", runs).await;
     let smaller = json!({"spec": {"disks": [{"name": "a", "sizeGiB": 5}]}});
     let refused = world.try_edit::<VirtualMachine>("web", smaller).await;
@@ -190,12 +244,23 @@ async fn a_change_that_the_hypervisor_refuses_is_told_with_its_field_and_the_vm_
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
     world.edit::<VMClass>("small", root("10Gi")).await;
-    world.edit_spec("web", json!({"resources": {"cpu": 4}})).await;
+    world
+        .edit_spec("web", json!({"resources": {"cpu": 4}}))
+        .await;
     let refused = |vm: &VirtualMachine| reason(vm) == Reason::InvalidRequest.as_str();
     let vm = world.vm("web", "tells of the refusal", refused).await;
-    assert!(message(&vm).starts_with("class.diskDefaults.size: "), "{}", message(&vm));
-    assert_eq!(crate::support::phase(&vm), Some(polyvirt_api::infra::VMPhase::Running));
+    assert!(
+        message(&vm).starts_with("class.diskDefaults.size: "),
+        "{}",
+        message(&vm)
+    );
+    assert_eq!(
+        crate::support::phase(&vm),
+        Some(polyvirt_api::infra::VMPhase::Running)
+    );
     world.edit::<VMClass>("small", root("20Gi")).await;
-    world.vm("web", "heals by itself", |vm| runs(vm) && needs_restart(vm)).await;
+    world
+        .vm("web", "heals by itself", |vm| runs(vm) && needs_restart(vm))
+        .await;
     assert_eq!(size(&mock), (2, 2048));
 }

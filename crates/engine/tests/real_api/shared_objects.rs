@@ -24,7 +24,9 @@ async fn a_class_tells_who_uses_it_and_where_it_works() {
     assert_eq!(status.supported_providers, [HYPERVISOR]);
     assert!(status.validation_results[HYPERVISOR].valid);
     world.delete::<VirtualMachine>("b").await;
-    world.until(SMALL, "is used by one", |class| used_by(class) == Some(1)).await;
+    world
+        .until(SMALL, "is used by one", |class| used_by(class) == Some(1))
+        .await;
 }
 
 #[tokio::test]
@@ -33,19 +35,34 @@ async fn a_class_warns_of_what_a_provider_ignores() {
     let spec = json!({"spec": {"performanceProfile": {"nestedVirtualization": true}}});
     world.edit::<VMClass>(SMALL, spec).await;
     let warned = |class: &VMClass| {
-        let results = class.status.as_ref().map(|status| &status.validation_results);
+        let results = class
+            .status
+            .as_ref()
+            .map(|status| &status.validation_results);
         let result = results.and_then(|results| results.get(HYPERVISOR));
-        result.is_some_and(|r| r.warnings.iter().any(|w| w.contains("nestedVirtualization")))
+        result.is_some_and(|r| {
+            r.warnings
+                .iter()
+                .any(|w| w.contains("nestedVirtualization"))
+        })
     };
     let class = world.until(SMALL, "warns", warned).await;
-    assert!(class.status.unwrap_or_default().supported_providers.is_empty());
+    assert!(
+        class
+            .status
+            .unwrap_or_default()
+            .supported_providers
+            .is_empty()
+    );
 }
 
 #[tokio::test]
 async fn a_class_in_use_is_not_deleted_and_says_by_whom() {
     let (world, _mock) = World::furnished("class-held", MockConfig::default()).await;
     world.create(vm("web")).await;
-    world.until(SMALL, "is used", |class| used_by(class) == Some(1)).await;
+    world
+        .until(SMALL, "is used", |class| used_by(class) == Some(1))
+        .await;
     world.delete::<VMClass>(SMALL).await;
     let blocked = |class: &VMClass| says(class, "Deleting", "True", Reason::InUse);
     let class = world.until(SMALL, "is held", blocked).await;
@@ -68,7 +85,9 @@ async fn a_network_tells_who_is_connected_and_with_which_address() {
     let (world, _mock) = World::furnished("network", MockConfig::default()).await;
     world.create(network("lan")).await;
     let card = json!({"name": "eth0", "networkRef": {"name": "lan"}, "ipAddress": "192.0.2.9", "prefix": 24});
-    world.create(vm("web").spec(json!({"networks": [card]}))).await;
+    world
+        .create(vm("web").spec(json!({"networks": [card]})))
+        .await;
     let connected = |n: &VMNetworkAttachment| {
         ready(n) && n.status.as_ref().and_then(|s| s.connected_vms) == Some(1)
     };
@@ -77,7 +96,10 @@ async fn a_network_tells_who_is_connected_and_with_which_address() {
     assert_eq!(status.available_on, [HYPERVISOR]);
     assert_eq!(status.ip_allocations.len(), 1);
     let address = &status.ip_allocations[0];
-    assert_eq!((address.ip.as_str(), &address.vm), ("192.0.2.9", &format!("{}/web", world.namespace)));
+    assert_eq!(
+        (address.ip.as_str(), &address.vm),
+        ("192.0.2.9", &format!("{}/web", world.namespace))
+    );
 }
 
 #[tokio::test]
@@ -85,7 +107,9 @@ async fn a_network_in_use_is_not_deleted_and_goes_when_it_is_free() {
     let (world, _mock) = World::furnished("network-held", MockConfig::default()).await;
     world.create(network("lan")).await;
     let card = json!({"name": "eth0", "networkRef": {"name": "lan"}});
-    world.create(vm("web").spec(json!({"networks": [card]}))).await;
+    world
+        .create(vm("web").spec(json!({"networks": [card]})))
+        .await;
     world.vm("web", "runs", runs).await;
     let connected =
         |n: &VMNetworkAttachment| n.status.as_ref().and_then(|s| s.connected_vms) == Some(1);

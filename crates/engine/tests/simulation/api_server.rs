@@ -121,13 +121,20 @@ impl ApiServer {
         let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
             "name": key.name(), "namespace": key.namespace(),
         }});
-        let event = Event { object: Arc::new(object), deleted: false };
+        let event = Event {
+            object: Arc::new(object),
+            deleted: false,
+        };
         self.logs.entry(Watched::Secrets).or_default().push(event);
     }
 
     /// A write of the manager.
     pub fn patch(&mut self, key: &Key, patch: &Patch) -> Result<String, ClusterError> {
-        let old = self.objects.get(key).cloned().ok_or(ClusterError::NotFound)?;
+        let old = self
+            .objects
+            .get(key)
+            .cloned()
+            .ok_or(ClusterError::NotFound)?;
         let body = match patch {
             Patch::Metadata(body) | Patch::Status(body) => body,
         };
@@ -191,11 +198,17 @@ fn check_preconditions(old: &Value, body: &Value) -> Result<(), ClusterError> {
         let wanted = &body["metadata"][field];
         wanted.is_null() || *wanted == old["metadata"][field]
     };
-    if meets("resourceVersion") && meets("uid") { Ok(()) } else { Err(ClusterError::Conflict) }
+    if meets("resourceVersion") && meets("uid") {
+        Ok(())
+    } else {
+        Err(ClusterError::Conflict)
+    }
 }
 
 fn is_held(object: &Value) -> bool {
-    object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|list| !list.is_empty())
 }
 
 /// RFC 7386.
@@ -221,7 +234,10 @@ fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
+            Value::Object(
+                kept.map(|(name, value)| (name, without_nulls(value)))
+                    .collect(),
+            )
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
         other => other,

@@ -19,14 +19,18 @@ use crate::world::Sim;
 
 /// What must hold after every move. The eyes at each effect have written down what did not.
 pub fn always(sim: &Sim) -> Result<(), String> {
-    sim.world().ledger.first_violation().map_or(Ok(()), |text| Err(text.clone()))
+    sim.world()
+        .ledger
+        .first_violation()
+        .map_or(Ok(()), |text| Err(text.clone()))
 }
 
 /// What must hold when nothing is left to do.
 pub fn at_rest(schedule: &Schedule) -> Result<(), String> {
     let rest = Rest::observe(&schedule.sim);
     for (key, object) in &rest.objects {
-        rest.check_object(key, object).map_err(|why| format!("{key}: {why}"))?;
+        rest.check_object(key, object)
+            .map_err(|why| format!("{key}: {why}"))?;
     }
     rest.check_vms()?;
     rest.check_reboots()?;
@@ -38,15 +42,31 @@ pub fn at_rest(schedule: &Schedule) -> Result<(), String> {
 pub fn conflicting(sim: &Sim) -> BTreeSet<Key> {
     let world = sim.world();
     let objects = world.api.list(Kind::VirtualMachine);
-    let conflict = |object: &Value| matches!(ready(object).1.as_str(), "NameConflict" | "IdentityConflict");
-    objects.filter(|(_, object)| conflict(object)).map(|(key, _)| Key::new(Kind::VirtualMachine, key.clone())).collect()
+    let conflict = |object: &Value| {
+        matches!(
+            ready(object).1.as_str(),
+            "NameConflict" | "IdentityConflict"
+        )
+    };
+    objects
+        .filter(|(_, object)| conflict(object))
+        .map(|(key, _)| Key::new(Kind::VirtualMachine, key.clone()))
+        .collect()
 }
 
 /// Truth and reason of the condition Ready.
 pub fn ready(object: &Value) -> (String, String) {
     let conditions = object["status"]["conditions"].as_array();
-    let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");
-    let text = |field: &str| ready.and_then(|c| c[field].as_str()).unwrap_or_default().to_owned();
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .find(|c| c["type"] == "Ready");
+    let text = |field: &str| {
+        ready
+            .and_then(|c| c[field].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
     (text("status"), text("reason"))
 }
 
@@ -67,25 +87,45 @@ struct Rest<'a> {
 
 impl<'a> Rest<'a> {
     fn observe(sim: &'a Arc<Sim>) -> Self {
-        let objects = sim.world().api.list(Kind::VirtualMachine).map(|(k, o)| (k.clone(), o.clone())).collect();
-        Self { sim, objects, vms: sim.mock.vms() }
+        let objects = sim
+            .world()
+            .api
+            .list(Kind::VirtualMachine)
+            .map(|(k, o)| (k.clone(), o.clone()))
+            .collect();
+        Self {
+            sim,
+            objects,
+            vms: sim.mock.vms(),
+        }
     }
 
     /// The VMs that were made for an object.
     fn vms_of(&self, object: &Value) -> Vec<&VmState> {
         let identity = identity_of(object);
         let world = self.sim.world();
-        self.vms.iter().filter(|vm| world.ledger.identity(&vm.id) == Some(&identity)).collect()
+        self.vms
+            .iter()
+            .filter(|vm| world.ledger.identity(&vm.id) == Some(&identity))
+            .collect()
     }
 
     fn check_object(&self, key: &ObjectKey, object: &Value) -> Result<(), String> {
         let (truth, reason) = ready(object);
-        let word = if truth == "True" { "Ready" } else { reason.as_str() };
+        let word = if truth == "True" {
+            "Ready"
+        } else {
+            reason.as_str()
+        };
         self.sim.world().summary.count("at rest", word);
         let paused = is_set(object, names::PAUSED_ANNOTATION);
         if is_deleting(object) {
             let held = paused && !is_set(object, names::FORCE_DELETE_ANNOTATION);
-            return if held { Ok(()) } else { Err(format!("still there though deleted: {}", object["status"])) };
+            return if held {
+                Ok(())
+            } else {
+                Err(format!("still there though deleted: {}", object["status"]))
+            };
         }
         if paused {
             return Ok(());
@@ -100,25 +140,37 @@ impl<'a> Rest<'a> {
             (_, "NameConflict" | "IdentityConflict") => self.check_conflict(key, object),
             (_, "ImageFailed") => self.check_image_failed(),
             (_, "InvalidRequest") if self.is_copied(object) => Ok(()),
-            _ => Err(format!("not ready: {truth} {reason}: {}", object["status"]["message"])),
+            _ => Err(format!(
+                "not ready: {truth} {reason}: {}",
+                object["status"]["message"]
+            )),
         }
     }
 
     /// The one VM is as declared, and the status tells the truth about it.
     fn check_converged(&self, object: &Value) -> Result<(), String> {
         let vms = self.vms_of(object);
-        let [vm] = vms.as_slice() else { return Err(format!("ready with {} VMs", vms.len())) };
+        let [vm] = vms.as_slice() else {
+            return Err(format!("ready with {} VMs", vms.len()));
+        };
         let wanted = Wanted::of(object, &self.sim.world().api);
         if vm.power != wanted.power {
             return Err(format!("ready but {:?}, not {:?}", vm.power, wanted.power));
         }
-        let open: Vec<_> = wanted.differences(vm).into_iter().filter(|f| !waits(object, vm, f)).collect();
+        let open: Vec<_> = wanted
+            .differences(vm)
+            .into_iter()
+            .filter(|f| !waits(object, vm, f))
+            .collect();
         if !open.is_empty() {
             return Err(format!("ready but {open:?} differ: {vm:?}, not {wanted:?}"));
         }
         let told = object["status"]["powerState"].as_str().unwrap_or_default();
         if object["status"]["id"] != vm.id.as_str() || told != vm.power.wire() {
-            return Err(format!("the status tells another story than {vm:?}: {}", object["status"]));
+            return Err(format!(
+                "the status tells another story than {vm:?}: {}",
+                object["status"]
+            ));
         }
         Ok(())
     }
@@ -126,22 +178,38 @@ impl<'a> Rest<'a> {
     /// Drift that is only reported was made by somebody else, and may be only reported.
     fn check_drift(&self, object: &Value) -> Result<(), String> {
         let vms = self.vms_of(object);
-        let [vm] = vms.as_slice() else { return Err(format!("drifted with {} VMs", vms.len())) };
+        let [vm] = vms.as_slice() else {
+            return Err(format!("drifted with {} VMs", vms.len()));
+        };
         let (wanted, meddled, class_edits) = {
             let world = self.sim.world();
             let meddled = world.ledger.meddling_with(&identity_of(object));
-            (Wanted::of(object, &world.api), meddled, world.ledger.class_edits)
+            (
+                Wanted::of(object, &world.api),
+                meddled,
+                world.ledger.class_edits,
+            )
         };
         let policy = |field: &str| object["spec"]["driftPolicy"][field] != "Correct";
         let size = !wanted.differences(vm).is_empty();
         let excused = meddled.size || class_edits > 1;
         if vm.power != wanted.power && !(meddled.power && policy("power")) {
-            return Err(format!("power drifted by nobody's doing, or against the policy: {}", object["status"]["message"]));
+            return Err(format!(
+                "power drifted by nobody's doing, or against the policy: {}",
+                object["status"]["message"]
+            ));
         }
         if size && !(excused && policy("size")) {
-            return Err(format!("size drifted by nobody's doing, or against the policy: {}", object["status"]["message"]));
+            return Err(format!(
+                "size drifted by nobody's doing, or against the policy: {}",
+                object["status"]["message"]
+            ));
         }
-        if size || vm.power != wanted.power { Ok(()) } else { Err("no drift is there".to_owned()) }
+        if size || vm.power != wanted.power {
+            Ok(())
+        } else {
+            Err("no drift is there".to_owned())
+        }
     }
 
     fn check_missing(&self, object: &Value) -> Result<(), String> {
@@ -157,19 +225,37 @@ impl<'a> Rest<'a> {
     fn check_conflict(&self, key: &ObjectKey, object: &Value) -> Result<(), String> {
         let name = name_of(key.namespace(), key.name(), object);
         let ours: BTreeSet<_> = self.vms_of(object).into_iter().map(|vm| &vm.id).collect();
-        let taken = self.vms.iter().any(|vm| vm.name == name && !ours.contains(&vm.id));
-        if taken || self.is_copied(object) { Ok(()) } else { Err("told of a conflict that is not there".to_owned()) }
+        let taken = self
+            .vms
+            .iter()
+            .any(|vm| vm.name == name && !ours.contains(&vm.id));
+        if taken || self.is_copied(object) {
+            Ok(())
+        } else {
+            Err("told of a conflict that is not there".to_owned())
+        }
     }
 
     fn is_copied(&self, object: &Value) -> bool {
         let identity = identity_of(object);
         object["metadata"]["uid"] != identity.as_str()
-            || self.objects.iter().filter(|(_, other)| identity_of(other) == identity).count() > 1
+            || self
+                .objects
+                .iter()
+                .filter(|(_, other)| identity_of(other) == identity)
+                .count()
+                > 1
     }
 
     fn check_image_failed(&self) -> Result<(), String> {
-        let broken = self.image().is_some_and(|image| image["spec"]["source"]["http"]["checksum"] == "bad");
-        if broken { Ok(()) } else { Err("told of an image that failed, but nothing is wrong with it".to_owned()) }
+        let broken = self
+            .image()
+            .is_some_and(|image| image["spec"]["source"]["http"]["checksum"] == "bad");
+        if broken {
+            Ok(())
+        } else {
+            Err("told of an image that failed, but nothing is wrong with it".to_owned())
+        }
     }
 
     fn image(&self) -> Option<Arc<Value>> {
@@ -179,7 +265,11 @@ impl<'a> Rest<'a> {
     /// No VM is left without an object, and nobody touched a stranger.
     fn check_vms(&self) -> Result<(), String> {
         let world = self.sim.world();
-        let living: BTreeSet<_> = self.objects.iter().map(|(_, object)| identity_of(object)).collect();
+        let living: BTreeSet<_> = self
+            .objects
+            .iter()
+            .map(|(_, object)| identity_of(object))
+            .collect();
         let mut seen = BTreeSet::new();
         for vm in &self.vms {
             if let Some(before) = world.ledger.strangers.get(&vm.id) {
@@ -206,12 +296,21 @@ impl<'a> Rest<'a> {
         let world = self.sim.world();
         for asked in &world.ledger.reboots {
             let vm = self.vms.iter().find(|vm| vm.id == asked.vm);
-            let object = self.objects.iter().find(|(_, o)| o["metadata"]["uid"] == asked.uid.as_str());
-            let (Some(vm), Some((key, object))) = (vm, object) else { continue };
-            let current = object["metadata"]["annotations"][names::REBOOT_ANNOTATION] == asked.value.as_str();
+            let object = self
+                .objects
+                .iter()
+                .find(|(_, o)| o["metadata"]["uid"] == asked.uid.as_str());
+            let (Some(vm), Some((key, object))) = (vm, object) else {
+                continue;
+            };
+            let current =
+                object["metadata"]["annotations"][names::REBOOT_ANNOTATION] == asked.value.as_str();
             let settled = current && !is_deleting(object) && ready(object).0 == "True";
             if settled && vm.power == PowerState::On && boots(&vm.details) <= asked.boots {
-                return Err(format!("{key}: the reboot {} was never carried out", asked.value));
+                return Err(format!(
+                    "{key}: the reboot {} was never carried out",
+                    asked.value
+                ));
             }
         }
         if self.sim.setting.is_basic() {
@@ -219,7 +318,10 @@ impl<'a> Rest<'a> {
         }
         for (vm, sent) in &world.ledger.restarts_sent {
             let journal = self.sim.mock.journal();
-            let done = journal.iter().filter(|entry| entry.vm == *vm && entry.what == Happened::Restarted).count();
+            let done = journal
+                .iter()
+                .filter(|entry| entry.vm == *vm && entry.what == Happened::Restarted)
+                .count();
             if done > sent.len() {
                 return Err(format!("{vm} was restarted {done} times for {sent:?}"));
             }
@@ -232,15 +334,30 @@ impl<'a> Rest<'a> {
         {
             let world = self.sim.world();
             let allowed = 1 + world.ledger.import_excuses;
-            if let Some((source, times)) = world.ledger.imports.iter().find(|(_, times)| **times > allowed) {
-                return Err(format!("{source} was imported {times} times, {allowed} are enough"));
+            if let Some((source, times)) = world
+                .ledger
+                .imports
+                .iter()
+                .find(|(_, times)| **times > allowed)
+            {
+                return Err(format!(
+                    "{source} was imported {times} times, {allowed} are enough"
+                ));
             }
         }
-        let Some(image) = self.image() else { return Ok(()) };
-        let used = self.objects.iter().any(|(_, object)| object["spec"]["imageRef"].is_object());
+        let Some(image) = self.image() else {
+            return Ok(());
+        };
+        let used = self
+            .objects
+            .iter()
+            .any(|(_, object)| object["spec"]["imageRef"].is_object());
         let there = image["status"]["providerStatus"]["prov"]["available"] == true;
         if used && !there && self.check_image_failed().is_err() {
-            return Err(format!("the image is used but not there: {}", image["status"]));
+            return Err(format!(
+                "the image is used but not there: {}",
+                image["status"]
+            ));
         }
         Ok(())
     }
@@ -248,10 +365,20 @@ impl<'a> Rest<'a> {
     /// The class knows how many use it.
     fn check_counts(&self) -> Result<(), String> {
         let world = self.sim.world();
-        let Some(class) = world.api.get(&objects::class()) else { return Ok(()) };
-        let users = self.objects.iter().filter(|(_, object)| object["spec"]["classRef"].is_object()).count();
+        let Some(class) = world.api.get(&objects::class()) else {
+            return Ok(());
+        };
+        let users = self
+            .objects
+            .iter()
+            .filter(|(_, object)| object["spec"]["classRef"].is_object())
+            .count();
         let told = class["status"]["usedByVMs"].as_u64();
-        if told == Some(users as u64) { Ok(()) } else { Err(format!("the class has {users} users but tells of {told:?}")) }
+        if told == Some(users as u64) {
+            Ok(())
+        } else {
+            Err(format!("the class has {users} users but tells of {told:?}"))
+        }
     }
 }
 

@@ -23,17 +23,29 @@ impl Cluster for SimCluster {
     async fn patch(&self, key: &Key, patch: Patch) -> Result<String, ClusterError> {
         let effect = self.classify(key, &patch);
         let work = async { self.write(effect, key, &patch) };
-        self.sim.perform(effect, || describe(key, &patch), work, refused).await
+        self.sim
+            .perform(effect, || describe(key, &patch), work, refused)
+            .await
     }
 
     async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError> {
         let work = async { Ok(self.sim.world().api.secret(key)) };
-        self.sim.perform(Effect::Secret, || key.to_string(), work, refused).await
+        self.sim
+            .perform(Effect::Secret, || key.to_string(), work, refused)
+            .await
     }
 
     fn event(&self, about: &About, note: Note) {
-        self.sim.world().summary.count("events", note.reason.as_str());
-        self.sim.note(|| format!("      event {:?}: {} {}", about.key, note.reason, note.message));
+        self.sim
+            .world()
+            .summary
+            .count("events", note.reason.as_str());
+        self.sim.note(|| {
+            format!(
+                "      event {:?}: {} {}",
+                about.key, note.reason, note.message
+            )
+        });
     }
 }
 
@@ -46,8 +58,13 @@ impl SimCluster {
             (Kind::VirtualMachine, Patch::Metadata(_)) => Effect::Release,
             (Kind::VirtualMachine, Patch::Status(body)) => {
                 let intent = &body["status"]["createIntent"];
-                let written = stored.map_or(&Value::Null, |object| &object["status"]["createIntent"]);
-                if intent.is_null() || intent == written { Effect::Status } else { Effect::Intent }
+                let written =
+                    stored.map_or(&Value::Null, |object| &object["status"]["createIntent"]);
+                if intent.is_null() || intent == written {
+                    Effect::Status
+                } else {
+                    Effect::Intent
+                }
             }
             (Kind::VMImage, Patch::Metadata(_)) => Effect::ImageMark,
             (Kind::VMImage, Patch::Status(_)) => Effect::ImageStatus,
@@ -78,7 +95,9 @@ impl SimCluster {
             identity_of(other) == identity && other["metadata"]["uid"] != object["metadata"]["uid"]
         });
         let left: Vec<_> = self.sim.mock.vms().into_iter().map(|vm| vm.id).collect();
-        let left = left.iter().find(|id| world.ledger.identity(id) == Some(&identity));
+        let left = left
+            .iter()
+            .find(|id| world.ledger.identity(id) == Some(&identity));
         if let (Some(vm), false) = (left, others) {
             let text = format!("The finalizer of {identity} went although its VM {vm} is there");
             world.ledger.violation(text);
@@ -117,7 +136,10 @@ fn describe(key: &Key, patch: &Patch) -> String {
             let status = &body["status"];
             let none = Vec::new();
             let conditions = status["conditions"].as_array().unwrap_or(&none);
-            let ready = conditions.iter().find(|c| c["type"] == "Ready").map(|c| c["reason"].clone());
+            let ready = conditions
+                .iter()
+                .find(|c| c["type"] == "Ready")
+                .map(|c| c["reason"].clone());
             format!(
                 "{key:?} phase {} ready {} id {} operation {} applied {} intent {}",
                 status["phase"],

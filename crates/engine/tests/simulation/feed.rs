@@ -20,7 +20,10 @@ enum Feed {
     /// The list is asked for.
     Unlisted,
     /// The list was made, and is on its way.
-    Listing { objects: Vec<Arc<Value>>, then: usize },
+    Listing {
+        objects: Vec<Arc<Value>>,
+        then: usize,
+    },
     /// Up to here the events have been delivered.
     At(usize),
 }
@@ -37,13 +40,24 @@ pub struct Feeds {
 
 impl Feeds {
     pub fn new(sim: &Arc<Sim>, stores: Arc<Stores>, dispatcher: Arc<Dispatcher>) -> Self {
-        let feeds = Watched::ALL.into_iter().map(|watched| (watched, Feed::Unlisted)).collect();
-        Self { sim: sim.clone(), stores, dispatcher, feeds, first: BTreeSet::new() }
+        let feeds = Watched::ALL
+            .into_iter()
+            .map(|watched| (watched, Feed::Unlisted))
+            .collect();
+        Self {
+            sim: sim.clone(),
+            stores,
+            dispatcher,
+            feeds,
+            first: BTreeSet::new(),
+        }
     }
 
     /// Whether every cache is complete: work begins then.
     pub fn listed(&self) -> bool {
-        Watched::ALL.iter().all(|watched| self.first.contains(watched))
+        Watched::ALL
+            .iter()
+            .all(|watched| self.first.contains(watched))
     }
 
     /// Whether there is something to deliver.
@@ -88,16 +102,28 @@ impl Feeds {
     fn ask(&self, watched: Watched) -> Feed {
         let world = self.sim.world();
         let objects = match watched {
-            Watched::Objects(kind) => world.api.list(kind).map(|(_, object)| object.clone()).collect(),
+            Watched::Objects(kind) => world
+                .api
+                .list(kind)
+                .map(|(_, object)| object.clone())
+                .collect(),
             Watched::Secrets => Vec::new(),
         };
-        Feed::Listing { objects, then: world.api.log(watched).len() }
+        Feed::Listing {
+            objects,
+            then: world.api.log(watched).len(),
+        }
     }
 
     fn take_list(&mut self, watched: Watched, objects: &[Arc<Value>]) {
-        self.sim.note(|| format!("  list of {watched:?}: {} objects", objects.len()));
+        self.sim
+            .note(|| format!("  list of {watched:?}: {} objects", objects.len()));
         let again = self.first.contains(&watched);
-        let source = if again { Source::Watch } else { Source::FirstList };
+        let source = if again {
+            Source::Watch
+        } else {
+            Source::FirstList
+        };
         match watched {
             Watched::Objects(kind) => self.fill(kind, objects, source),
             // Nothing is kept of Secrets, so any of them may have changed meanwhile.
@@ -124,7 +150,9 @@ impl Feeds {
 
     fn take_event(&self, watched: Watched, place: usize) -> Feed {
         let event = self.sim.world().api.log(watched).get(place).cloned();
-        let Some(Event { object, deleted }) = event else { return Feed::At(place) };
+        let Some(Event { object, deleted }) = event else {
+            return Feed::At(place);
+        };
         self.sim.note(|| {
             let word = if deleted { "deleted" } else { "applied" };
             format!("  watch: {watched:?} {} {word}", key_of(&object))

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
-    CreateVm, Created, ImageOrigin, PowerOp, PowerRequest, PrepareImage, PreparedImage, VmRef, VmState,
+    CreateVm, Created, ImageOrigin, PowerOp, PowerRequest, PrepareImage, PreparedImage, VmRef,
+    VmState,
 };
 use polyvirt_contract::provider::Result;
 use polyvirt_contract::watch::{TaskState, VmEvent};
@@ -47,7 +48,8 @@ impl Provider for Hypervisor {
     async fn create(&self, request: CreateVm) -> Result<Created> {
         let fate = self.sim.decide(Effect::Create);
         let owner = request.owner.clone();
-        self.sim.note(|| format!("    Create {} for {owner:?} [{fate:?}]", request.name));
+        self.sim
+            .note(|| format!("    Create {} for {owner:?} [{fate:?}]", request.name));
         let this = self.clone();
         let work = async move { this.make(request).await };
         if matches!(fate, Fate::HappensLater | Fate::CrashInFlight) {
@@ -65,7 +67,9 @@ impl Provider for Hypervisor {
             self.check_deletion(vm);
             self.sim.mock.delete(vm).await
         };
-        self.sim.perform(Effect::Delete, || vm.id.to_string(), work, refused).await
+        self.sim
+            .perform(Effect::Delete, || vm.id.to_string(), work, refused)
+            .await
     }
 
     async fn power(&self, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>> {
@@ -75,43 +79,77 @@ impl Provider for Hypervisor {
             self.note_restart(vm, &request);
             self.sim.mock.power(vm, request).await
         };
-        self.sim.perform(Effect::Power, || detail, work, refused).await
+        self.sim
+            .perform(Effect::Power, || detail, work, refused)
+            .await
     }
 
     async fn reconfigure(&self, vm: &VmRef, desired: CreateVm) -> Result<Option<TaskId>> {
         let detail = format!("{} to {} cpu {:?}", vm.id, desired.class.cpu, desired.disks);
         let work = async {
             self.touch(vm, "reconfigure");
-            let name = self.inner_name(&vm.id).unwrap_or_else(|| desired.name.clone());
-            self.sim.mock.reconfigure(vm, CreateVm { name, ..desired }).await
+            let name = self
+                .inner_name(&vm.id)
+                .unwrap_or_else(|| desired.name.clone());
+            self.sim
+                .mock
+                .reconfigure(vm, CreateVm { name, ..desired })
+                .await
         };
-        self.sim.perform(Effect::Reconfigure, || detail, work, refused).await
+        self.sim
+            .perform(Effect::Reconfigure, || detail, work, refused)
+            .await
     }
 
     async fn describe(&self, vm: &VmId) -> Result<Option<VmState>> {
         let work = async { Ok(self.sim.mock.describe(vm).await?.map(shown)) };
-        self.sim.perform(Effect::Describe, || vm.to_string(), work, refused).await
+        self.sim
+            .perform(Effect::Describe, || vm.to_string(), work, refused)
+            .await
     }
 
     async fn task_status(&self, task: &TaskId) -> Result<TaskState> {
-        let work = async { self.sim.mock.task_status(task).await.map(|state| self.sim.maybe_lie(state)) };
-        self.sim.perform(Effect::TaskStatus, || task.to_string(), work, refused).await
+        let work = async {
+            self.sim
+                .mock
+                .task_status(task)
+                .await
+                .map(|state| self.sim.maybe_lie(state))
+        };
+        self.sim
+            .perform(Effect::TaskStatus, || task.to_string(), work, refused)
+            .await
     }
 
     async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {
         let detail = format!("{:?}", request.origin);
         let work = async { self.prepare(request).await };
-        self.sim.perform(Effect::ImagePrepare, || detail, work, refused).await
+        self.sim
+            .perform(Effect::ImagePrepare, || detail, work, refused)
+            .await
     }
 
     async fn list_vms(&self) -> Result<Vec<VmState>> {
-        let work = async { Ok(self.sim.mock.list_vms().await?.into_iter().map(shown).collect()) };
-        self.sim.perform(Effect::ListVms, String::new, work, refused).await
+        let work = async {
+            Ok(self
+                .sim
+                .mock
+                .list_vms()
+                .await?
+                .into_iter()
+                .map(shown)
+                .collect())
+        };
+        self.sim
+            .perform(Effect::ListVms, String::new, work, refused)
+            .await
     }
 
     async fn find(&self, identity: &Identity) -> Result<Option<VmState>> {
         let work = async { self.sim.mock.find(identity).await };
-        self.sim.perform(Effect::Find, || identity.to_string(), work, refused).await
+        self.sim
+            .perform(Effect::Find, || identity.to_string(), work, refused)
+            .await
     }
 }
 
@@ -122,7 +160,10 @@ async fn nothing() -> Result<Created> {
 impl Hypervisor {
     async fn make(&self, request: CreateVm) -> Result<Created> {
         let identity = request.owner.as_ref().map(|owner| owner.identity.clone());
-        let request = CreateVm { name: self.free_name(&request.name), ..request };
+        let request = CreateVm {
+            name: self.free_name(&request.name),
+            ..request
+        };
         let created = self.sim.mock.create(request).await?;
         self.note_made(&created.id, identity);
         Ok(created)
@@ -151,12 +192,17 @@ impl Hypervisor {
         if identity.is_none() {
             ledger.violation(format!("The VM {id} was made for nobody"));
         }
-        let made = ledger.made.entry(id.clone()).or_insert(Made { identity: identity.clone() });
+        let made = ledger.made.entry(id.clone()).or_insert(Made {
+            identity: identity.clone(),
+        });
         if made.identity != identity {
             let text = format!("{identity:?} was given the VM {id} of {:?}", made.identity);
             ledger.violation(text);
         }
-        let same: Vec<_> = there.iter().filter(|vm| ledger.identity(vm) == identity.as_ref()).collect();
+        let same: Vec<_> = there
+            .iter()
+            .filter(|vm| ledger.identity(vm) == identity.as_ref())
+            .collect();
         if same.len() > 1 {
             ledger.violation(format!("{identity:?} has more than one VM: {same:?}"));
         }
@@ -177,14 +223,19 @@ impl Hypervisor {
     /// A VM is deleted only if its object is, and is not to leave it behind.
     fn check_deletion(&self, vm: &VmRef) {
         let mut world = self.sim.world();
-        let Some(identity) = vm.owner.as_ref().map(|owner| &owner.identity) else { return };
+        let Some(identity) = vm.owner.as_ref().map(|owner| &owner.identity) else {
+            return;
+        };
         let wanted = world.api.list(Kind::VirtualMachine).any(|(_, object)| {
             identity_of(object) == *identity
                 && !object["metadata"]["deletionTimestamp"].is_null()
                 && object["spec"]["deletionPolicy"] != "Retain"
         });
         if !wanted {
-            let text = format!("The VM {} of {identity} is deleted although nobody wants that", vm.id);
+            let text = format!(
+                "The VM {} of {identity} is deleted although nobody wants that",
+                vm.id
+            );
             world.ledger.violation(text);
         }
     }
@@ -221,13 +272,20 @@ impl Sim {
         if matches!(state, TaskState::Failed(_)) {
             world.ledger.import_excuses += 1;
         }
-        if state != TaskState::Succeeded || world.calm || world.lies_left == 0 || !world.rng.percent(15) {
+        if state != TaskState::Succeeded
+            || world.calm
+            || world.lies_left == 0
+            || !world.rng.percent(15)
+        {
             return state;
         }
         world.lies_left -= 1;
         world.ledger.import_excuses += 1;
         world.summary.count("lies", "task told as failed");
-        TaskState::Failed(ProviderError::new(ErrorKind::Internal, "The simulation says that it failed"))
+        TaskState::Failed(ProviderError::new(
+            ErrorKind::Internal,
+            "The simulation says that it failed",
+        ))
     }
 }
 
@@ -236,7 +294,10 @@ fn shown_name(name: &str) -> &str {
 }
 
 fn shown(vm: VmState) -> VmState {
-    VmState { name: shown_name(&vm.name).to_owned(), ..vm }
+    VmState {
+        name: shown_name(&vm.name).to_owned(),
+        ..vm
+    }
 }
 
 fn refused<T>(refusal: Refusal) -> Result<T> {
@@ -249,9 +310,14 @@ fn refused<T>(refusal: Refusal) -> Result<T> {
         ErrorKind::Unauthenticated,
         ErrorKind::Cancelled,
     ];
-    const PERHAPS_DONE: [ErrorKind; 4] =
-        [ErrorKind::Unavailable, ErrorKind::Timeout, ErrorKind::Internal, ErrorKind::Cancelled];
-    let choose = |list: &[ErrorKind], chance: u64| list[usize::try_from(chance).unwrap_or(0) % list.len()];
+    const PERHAPS_DONE: [ErrorKind; 4] = [
+        ErrorKind::Unavailable,
+        ErrorKind::Timeout,
+        ErrorKind::Internal,
+        ErrorKind::Cancelled,
+    ];
+    let choose =
+        |list: &[ErrorKind], chance: u64| list[usize::try_from(chance).unwrap_or(0) % list.len()];
     let kind = match refusal {
         Refusal::Refused(chance) => choose(&NOT_DONE, chance >> 8),
         Refusal::AnswerLost(chance) => choose(&PERHAPS_DONE, chance >> 8),

@@ -12,7 +12,12 @@
 //!
 //! What is promised, and checked in each of the schedules, stands in `checks.rs` and at the effects in `cluster.rs` and
 //! `hypervisor.rs`.
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests too")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too"
+)]
 
 mod api_server;
 mod checks;
@@ -73,7 +78,10 @@ fn replay(seed: u64) {
 fn run_all(seeds: &[u64]) -> Summary {
     let halves: Vec<_> = seeds.chunks(seeds.len().div_ceil(2).max(1)).collect();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = halves.into_iter().map(|half| scope.spawn(|| run_half(half))).collect();
+        let workers: Vec<_> = halves
+            .into_iter()
+            .map(|half| scope.spawn(|| run_half(half)))
+            .collect();
         let mut summary = Summary::default();
         let mut failures = Vec::new();
         for worker in workers {
@@ -82,7 +90,12 @@ fn run_all(seeds: &[u64]) -> Summary {
             failures.extend(failed);
         }
         println!("{summary}");
-        assert!(failures.is_empty(), "{} schedules failed:\n{}", failures.len(), tell(&failures));
+        assert!(
+            failures.is_empty(),
+            "{} schedules failed:\n{}",
+            failures.len(),
+            tell(&failures)
+        );
         summary
     })
 }
@@ -102,12 +115,24 @@ fn run_half(seeds: &[u64]) -> (Summary, Vec<(u64, String)>) {
 
 /// The first failure with the end of its story, the others by name.
 fn tell(failures: &[(u64, String)]) -> String {
-    let list: Vec<_> = failures.iter().take(200).map(|(seed, what)| format!("seed {seed}: {what}")).collect();
+    let list: Vec<_> = failures
+        .iter()
+        .take(200)
+        .map(|(seed, what)| format!("seed {seed}: {what}"))
+        .collect();
     let (first, _) = failures[0];
     let _runtime = enter();
-    let trace = attempt(first, true).err().map(|failure| failure.trace).unwrap_or_default();
+    let trace = attempt(first, true)
+        .err()
+        .map(|failure| failure.trace)
+        .unwrap_or_default();
     let tail = trace.len().saturating_sub(TAIL);
-    format!("{}\n\nthe end of {first}:\n{}\n\n{}", list.join("\n"), trace[tail..].join("\n"), seeds::replay(first))
+    format!(
+        "{}\n\nthe end of {first}:\n{}\n\n{}",
+        list.join("\n"),
+        trace[tail..].join("\n"),
+        seeds::replay(first)
+    )
 }
 
 fn attempt(seed: u64, traced: bool) -> Result<Summary, Failure> {
@@ -115,7 +140,10 @@ fn attempt(seed: u64, traced: bool) -> Result<Summary, Failure> {
     std::panic::catch_unwind(run).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        Err(Failure { what: format!("panic: {}", text.unwrap_or_default()), trace: Vec::new() })
+        Err(Failure {
+            what: format!("panic: {}", text.unwrap_or_default()),
+            trace: Vec::new(),
+        })
     })
 }
 
@@ -127,7 +155,14 @@ struct Paused {
 
 fn enter() -> Paused {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_time().start_paused(true).build().expect("a clock");
+    let runtime = builder
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a clock");
     let runtime: &'static tokio::runtime::Runtime = Box::leak(Box::new(runtime));
-    Paused { _runtime: runtime, _guard: runtime.enter() }
+    Paused {
+        _runtime: runtime,
+        _guard: runtime.enter(),
+    }
 }

@@ -53,7 +53,13 @@ impl Manager {
             Arc::new(move || sim.now())
         };
         let cluster = Arc::new(SimCluster { sim: sim.clone() });
-        let ctx = Context::new(stores.clone(), cluster, links.clone(), clock, dispatcher.clone());
+        let ctx = Context::new(
+            stores.clone(),
+            cluster,
+            links.clone(),
+            clock,
+            dispatcher.clone(),
+        );
         let session = Session::new(sim, &links, dispatcher.clone());
         sim.note(|| "manager starts".to_owned());
         Self {
@@ -88,7 +94,8 @@ impl Manager {
         };
         self.due.remove(&ticket.key);
         if ticket.key.kind != Kind::Provider {
-            self.sim.note(|| format!("  pass over {:?} begins", ticket.key));
+            self.sim
+                .note(|| format!("  pass over {:?} begins", ticket.key));
             let future = reconcile(self.ctx.clone(), ticket.key.clone());
             self.passes.push(Pass { ticket, future });
         }
@@ -104,7 +111,8 @@ impl Manager {
         }
         if let Some(next) = next {
             let Pass { ticket, .. } = self.passes.remove(place);
-            self.sim.note(|| format!("  pass over {:?} ends: {next:?}", ticket.key));
+            self.sim
+                .note(|| format!("  pass over {:?} ends: {next:?}", ticket.key));
             self.schedule(&ticket, next);
         }
     }
@@ -126,8 +134,14 @@ impl Manager {
                 pause(*count, 0)
             }
         };
-        self.due.insert(ticket.key.clone(), self.sim.mock.now() + wait);
-        self.queue.add_after(ticket.key.clone(), ticket.lane.clone(), Urgency::Event, wait);
+        self.due
+            .insert(ticket.key.clone(), self.sim.mock.now() + wait);
+        self.queue.add_after(
+            ticket.key.clone(),
+            ticket.lane.clone(),
+            Urgency::Event,
+            wait,
+        );
     }
 
     /// Looks at an object though nothing has happened to it.

@@ -44,7 +44,9 @@ pub struct Meddler {
 impl Meddler {
     /// Does something. `passes` tells how many passes are under way.
     pub fn act(&self, rng: &mut Rng, passes: usize) {
-        let Some(trick) = rng.weighted(TRICKS.to_vec()) else { return };
+        let Some(trick) = rng.weighted(TRICKS.to_vec()) else {
+            return;
+        };
         let name = format!("{trick:?}");
         self.sim.world().summary.count("hypervisor", &name);
         self.sim.note(|| format!("hypervisor: {name}"));
@@ -67,7 +69,9 @@ impl Meddler {
         let ours: Vec<VmState> = {
             let vms = self.sim.mock.vms();
             let world = self.sim.world();
-            vms.into_iter().filter(|vm| world.ledger.made.contains_key(&vm.id)).collect()
+            vms.into_iter()
+                .filter(|vm| world.ledger.made.contains_key(&vm.id))
+                .collect()
         };
         if ours.is_empty() {
             return;
@@ -115,7 +119,8 @@ impl Meddler {
             let world = self.sim.world();
             let objects = world.api.list(Kind::VirtualMachine);
             let open = objects.filter(|(_, vm)| !basic || vm["status"]["createIntent"].is_null());
-            open.map(|(key, vm)| name_of(key.namespace(), key.name(), vm)).collect()
+            open.map(|(key, vm)| name_of(key.namespace(), key.name(), vm))
+                .collect()
         };
         if !names.is_empty() {
             self.make_stranger(&rng.pick(&names).clone());

@@ -90,7 +90,9 @@ pub fn any_vm(rng: &mut Rng) -> Value {
     if rng.percent(30) {
         spec["resources"] = json!({"cpu": rng.between(1, 6)});
     }
-    let disks: Vec<_> = (0..rng.below(3)).map(|n| disk(&format!("data-{n}"), rng)).collect();
+    let disks: Vec<_> = (0..rng.below(3))
+        .map(|n| disk(&format!("data-{n}"), rng))
+        .collect();
     spec["disks"] = json!(disks);
     let cards: Vec<_> = (0..rng.below(3)).map(|n| card(n, rng)).collect();
     spec["networks"] = json!(cards);

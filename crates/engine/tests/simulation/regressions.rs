@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use polyvirt_provider_mock::{Offer, Often, Resize, Rule, TaskMode};
 use polyvirt_api::names::REBOOT_ANNOTATION;
+use polyvirt_provider_mock::{Offer, Often, Resize, Rule, TaskMode};
 use serde_json::{Value, json};
 
 use crate::effect::{Effect, Fate, Side};
@@ -19,7 +19,10 @@ fn a_vm_that_the_stream_told_of_gets_its_id_written() {
     story.create(&key, objects::plain_vm());
     story.fate(Effect::Create, Fate::TimesOut(Side::After));
     story.conclude();
-    assert_eq!(story.object(&key).expect("there")["status"]["id"], story.only_vm().id.as_str());
+    assert_eq!(
+        story.object(&key).expect("there")["status"]["id"],
+        story.only_vm().id.as_str()
+    );
 }
 
 /// Where a provider does not speak of our cards, an edit of the networks was taken as done.
@@ -29,7 +32,9 @@ fn an_edit_that_the_provider_cannot_confirm_is_sent_all_the_same() {
     let key = objects::vm(LAB, "a");
     story.create(&key, objects::plain_vm());
     story.settle();
-    story.edit(&key, |vm| vm["spec"]["networks"] = json!([{"name": "eth0"}]));
+    story.edit(&key, |vm| {
+        vm["spec"]["networks"] = json!([{"name": "eth0"}])
+    });
     story.conclude();
 }
 
@@ -50,7 +55,11 @@ fn a_task_that_ended_between_two_streams_is_asked_for() {
 #[test]
 fn a_task_that_the_provider_forgot_is_asked_for_when_the_stream_stays_silent() {
     let mut story = Scenario::full(TaskMode::Async);
-    story.sim.mock.faults().add(Rule::ForgetTask(Often::Times(1)));
+    story
+        .sim
+        .mock
+        .faults()
+        .add(Rule::ForgetTask(Often::Times(1)));
     let key = objects::vm(LAB, "a");
     story.create(&key, objects::plain_vm());
     story.settle();
@@ -66,7 +75,9 @@ fn an_edit_after_a_create_without_an_answer_is_not_taken_as_done() {
     story.create(&key, objects::plain_vm());
     story.fate(Effect::Create, Fate::AnswerLost);
     story.run_for(Duration::from_secs(1));
-    story.edit(&key, |vm| vm["spec"]["networks"] = json!([{"name": "eth0"}]));
+    story.edit(&key, |vm| {
+        vm["spec"]["networks"] = json!([{"name": "eth0"}])
+    });
     story.conclude();
 }
 
@@ -77,7 +88,9 @@ fn an_edit_while_the_vm_is_made_is_not_taken_as_done() {
     let key = objects::vm(LAB, "a");
     story.create(&key, objects::plain_vm());
     story.run_for(Duration::from_secs(1));
-    story.edit(&key, |vm| vm["spec"]["networks"] = json!([{"name": "eth0"}]));
+    story.edit(&key, |vm| {
+        vm["spec"]["networks"] = json!([{"name": "eth0"}])
+    });
     story.conclude();
 }
 
@@ -98,7 +111,10 @@ fn a_secret_that_could_not_be_read_is_read_again() {
 /// A provider that changes running VMs, but not in every way, and cannot say so: our own change was told as drift.
 #[test]
 fn what_a_running_vm_did_not_take_up_waits_for_a_restart_and_is_no_drift() {
-    let setting = Setting { resize: Resize::Online, ..Setting::quiet(Offer::Basic, TaskMode::Immediate) };
+    let setting = Setting {
+        resize: Resize::Online,
+        ..Setting::quiet(Offer::Basic, TaskMode::Immediate)
+    };
     let mut story = Scenario::new(setting);
     let key = objects::vm(LAB, "a");
     story.create(&key, objects::plain_vm());
@@ -106,8 +122,13 @@ fn what_a_running_vm_did_not_take_up_waits_for_a_restart_and_is_no_drift() {
     story.edit(&key, |vm| vm["spec"]["resources"] = json!({"cpu": 1}));
     story.conclude();
     let object = story.object(&key).expect("there");
-    assert_eq!(object["status"]["restartRequired"], json!(["spec.resources.cpu"]));
-    story.edit(&key, |vm| vm["spec"]["reconfigurePolicy"] = json!({"restart": "WhenNeeded"}));
+    assert_eq!(
+        object["status"]["restartRequired"],
+        json!(["spec.resources.cpu"])
+    );
+    story.edit(&key, |vm| {
+        vm["spec"]["reconfigurePolicy"] = json!({"restart": "WhenNeeded"})
+    });
     story.conclude();
     assert_eq!(story.only_vm().cpu, 1);
 }
@@ -154,7 +175,9 @@ fn a_change_of_size_that_was_taken_back_is_no_drift() {
         story.create(&key, object);
         story.settle();
         story.fate(Effect::Reconfigure, fate);
-        story.edit(&key, |vm| vm["spec"]["disks"] = json!([{"name": "data", "sizeGiB": 1}]));
+        story.edit(&key, |vm| {
+            vm["spec"]["disks"] = json!([{"name": "data", "sizeGiB": 1}])
+        });
         story.run_for(Duration::from_millis(750));
         story.edit(&key, |vm| vm["spec"]["disks"] = json!([]));
         story.conclude();
@@ -182,7 +205,10 @@ fn a_vm_that_is_made_anew_is_started() {
 /// Made anew without identities: the old id stood in the way of finding the new VM, and a third one was made.
 #[test]
 fn a_vm_that_is_made_anew_is_made_once() {
-    let setting = Setting { taken_name: TakenName::MakeAnother, ..Setting::quiet(Offer::Basic, TaskMode::Immediate) };
+    let setting = Setting {
+        taken_name: TakenName::MakeAnother,
+        ..Setting::quiet(Offer::Basic, TaskMode::Immediate)
+    };
     let mut story = Scenario::new(setting);
     let key = objects::vm(LAB, "a");
     let mut object = objects::plain_vm();
@@ -235,7 +261,10 @@ fn a_reboot_that_comes_with_the_answer_to_our_own_write_is_seen() {
     story.create(&key, objects::plain_vm());
     story.run_for(Duration::from_millis(3500));
     let boots = |story: &Scenario| story.only_vm().details["boots"].clone();
-    story.unnoticed(|story| story.annotate(&key, REBOOT_ANNOTATION, "now"), Duration::from_secs(5));
+    story.unnoticed(
+        |story| story.annotate(&key, REBOOT_ANNOTATION, "now"),
+        Duration::from_secs(5),
+    );
     story.conclude();
     assert_eq!(boots(&story), "2");
 }
@@ -252,6 +281,9 @@ fn an_edit_of_a_class_that_comes_with_the_answer_to_our_own_write_is_seen() {
     story.create(&objects::vm(LAB, "b"), object);
     story.run_for(Duration::from_millis(2250));
     let edit = |class: &mut Value| class["spec"]["cpu"] = json!(5);
-    story.unnoticed(|story| story.edit(&objects::class(), edit), Duration::from_secs(5));
+    story.unnoticed(
+        |story| story.edit(&objects::class(), edit),
+        Duration::from_secs(5),
+    );
     story.conclude();
 }

@@ -45,10 +45,16 @@ impl Schedule {
             }
             self.after_move()?;
             if self.sim.mock.now() - begin > LONGEST {
-                return Err(format!("Does not come to rest: waits for {:?}", self.manager.due));
+                return Err(format!(
+                    "Does not come to rest: waits for {:?}",
+                    self.manager.due
+                ));
             }
         }
-        Err(format!("Does not come to rest in {MOST_MOVES} moves; due: {:?}", self.manager.due))
+        Err(format!(
+            "Does not come to rest in {MOST_MOVES} moves; due: {:?}",
+            self.manager.due
+        ))
     }
 
     /// Does whatever can be done without waiting. False if there is nothing.
@@ -90,10 +96,17 @@ impl Schedule {
         let late = self.sim.world().late.iter().map(|late| late.due).min();
         let conflicts = checks::conflicting(&self.sim);
         // What was due before waits for a place in its lane.
-        let due = self.manager.due.iter().filter(|(key, at)| !conflicts.contains(*key) && **at > now);
+        let due = self
+            .manager
+            .due
+            .iter()
+            .filter(|(key, at)| !conflicts.contains(*key) && **at > now);
         let due = due.map(|(_, at)| *at).min();
         let passes = (self.manager.passes() > 0).then(|| now + Duration::from_secs(1));
-        let next = [self.sim.mock.next_due(), late, due, passes].into_iter().flatten().min();
+        let next = [self.sim.mock.next_due(), late, due, passes]
+            .into_iter()
+            .flatten()
+            .min();
         match next {
             Some(at) => Some(at.saturating_sub(now).max(Duration::from_millis(1))),
             None => self.a_moment_more(now),
@@ -104,7 +117,11 @@ impl Schedule {
     fn a_moment_more(&mut self, now: Duration) -> Option<Duration> {
         if self.stillness < 2 {
             self.stillness += 1;
-            let sweep = self.manager.session.next_due().map(|at| at.saturating_sub(now));
+            let sweep = self
+                .manager
+                .session
+                .next_due()
+                .map(|at| at.saturating_sub(now));
             return Some(sweep.unwrap_or_default().max(MOMENT));
         }
         self.stillness = 0;
@@ -119,11 +136,18 @@ impl Schedule {
         }
         self.come_to_rest()?;
         let after = self.changes();
-        if before == after { Ok(()) } else { Err(format!("Not still at rest: {before:?} became {after:?}")) }
+        if before == after {
+            Ok(())
+        } else {
+            Err(format!("Not still at rest: {before:?} became {after:?}"))
+        }
     }
 
     /// Writes of objects, and changes on the hypervisor.
     fn changes(&self) -> (u64, u64) {
-        (self.sim.world().api.writes, self.sim.mock.counts().mutations())
+        (
+            self.sim.world().api.writes,
+            self.sim.mock.counts().mutations(),
+        )
     }
 }

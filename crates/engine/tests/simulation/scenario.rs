@@ -31,7 +31,11 @@ impl Scenario {
         sim.world().calm = true;
         let user = User::with_lab(&sim);
         let schedule = Schedule::new(&sim, user, Rng::new(1));
-        Self { sim, schedule, _clock: clock }
+        Self {
+            sim,
+            schedule,
+            _clock: clock,
+        }
     }
 
     /// A provider with identities and a stream.
@@ -45,7 +49,10 @@ impl Scenario {
     }
 
     pub fn create(&self, key: &Key, object: Value) {
-        assert!(self.schedule.user.create(key, object), "{key:?} is there already");
+        assert!(
+            self.schedule.user.create(key, object),
+            "{key:?} is there already"
+        );
     }
 
     pub fn edit(&self, key: &Key, change: impl FnOnce(&mut Value)) {
@@ -104,7 +111,16 @@ impl Scenario {
         let result = self.schedule.conclude();
         self.expect(result);
         if std::env::var("STORY").is_ok() {
-            println!("{}", self.sim.world().trace.lines.clone().unwrap_or_default().join("\n"));
+            println!(
+                "{}",
+                self.sim
+                    .world()
+                    .trace
+                    .lines
+                    .clone()
+                    .unwrap_or_default()
+                    .join("\n")
+            );
         }
     }
 

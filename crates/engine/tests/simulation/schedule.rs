@@ -68,7 +68,10 @@ pub fn run(seed: u64, traced: bool) -> Result<Summary, Failure> {
             world.summary.schedules = 1;
             Ok(std::mem::take(&mut world.summary))
         }
-        Err(what) => Err(Failure { what, trace: world.trace.lines.take().unwrap_or_default() }),
+        Err(what) => Err(Failure {
+            what,
+            trace: world.trace.lines.take().unwrap_or_default(),
+        }),
     }
 }
 
@@ -92,7 +95,9 @@ impl Schedule {
         self.mock_faults();
         for _ in 0..self.sim.setting.moves {
             let moves = self.possible();
-            let Some(next) = self.rng.weighted(moves) else { continue };
+            let Some(next) = self.rng.weighted(moves) else {
+                continue;
+            };
             self.make(next);
             self.after_move()?;
         }
@@ -103,10 +108,20 @@ impl Schedule {
         let faults = self.sim.mock.faults();
         let parts = |mille: u64| Often::Chance(u32::try_from(mille * 1000).unwrap_or(0));
         let stutter = self.sim.setting.stutter;
-        for kind in [Stutter::Duplicate, Stutter::Late(Duration::from_secs(3)), Stutter::Reorder] {
-            faults.add(Rule::Watch { stutter: kind, often: parts(stutter) });
+        for kind in [
+            Stutter::Duplicate,
+            Stutter::Late(Duration::from_secs(3)),
+            Stutter::Reorder,
+        ] {
+            faults.add(Rule::Watch {
+                stutter: kind,
+                often: parts(stutter),
+            });
         }
-        faults.add(Rule::Watch { stutter: Stutter::Break, often: parts(stutter / 5) });
+        faults.add(Rule::Watch {
+            stutter: Stutter::Break,
+            often: parts(stutter / 5),
+        });
         faults.add(Rule::ForgetTask(parts(self.sim.setting.forgets_tasks)));
     }
 
@@ -140,7 +155,10 @@ impl Schedule {
     fn recoveries(&self) -> Vec<(u64, Move)> {
         let world = self.sim.world();
         let weight = |down: bool| if down { 3 } else { 0 };
-        vec![(weight(world.api_down), Move::ApiServer), (weight(world.provider_down), Move::Provider)]
+        vec![
+            (weight(world.api_down), Move::ApiServer),
+            (weight(world.provider_down), Move::Provider),
+        ]
     }
 
     /// Moves that come seldom, whatever else there is to do.
@@ -149,7 +167,14 @@ impl Schedule {
             (5, Move::ApiServer),
             (5, Move::Provider),
             (2, Move::Sweep),
-            (if self.sim.setting.odds.crash > 0 { 5 } else { 0 }, Move::CrashManager),
+            (
+                if self.sim.setting.odds.crash > 0 {
+                    5
+                } else {
+                    0
+                },
+                Move::CrashManager,
+            ),
         ];
         for watched in Watched::ALL {
             list.push((1, Move::Repeat(watched)));
@@ -185,7 +210,13 @@ impl Schedule {
     /// A little, or until something is due.
     fn let_time_pass(&mut self) {
         let now = self.sim.mock.now();
-        let due = self.sim.mock.next_due().into_iter().chain(self.manager.due.values().copied()).min();
+        let due = self
+            .sim
+            .mock
+            .next_due()
+            .into_iter()
+            .chain(self.manager.due.values().copied())
+            .min();
         let rest = due.map_or(0, |due| due.saturating_sub(now).as_millis());
         let millis = match self.rng.below(10) {
             0..5 => self.rng.below(1500),

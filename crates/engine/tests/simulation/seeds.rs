@@ -20,11 +20,19 @@ impl Asked {
     /// `POLYVIRT_SIM_SEED` is a schedule's seed, or `random`; `POLYVIRT_SIM_RUNS` is a number of schedules.
     pub fn from_environment() -> Self {
         let runs = std::env::var("POLYVIRT_SIM_RUNS").ok();
-        let runs = runs.map_or(RUNS, |text| text.parse().expect("POLYVIRT_SIM_RUNS is a number"));
+        let runs = runs.map_or(RUNS, |text| {
+            text.parse().expect("POLYVIRT_SIM_RUNS is a number")
+        });
         match std::env::var("POLYVIRT_SIM_SEED").ok().as_deref() {
             None => Self::Many { base: BASE, runs },
-            Some("random") => Self::Many { base: clock_seed(), runs },
-            Some(text) => Self::One(text.parse().expect("POLYVIRT_SIM_SEED is a number, or random")),
+            Some("random") => Self::Many {
+                base: clock_seed(),
+                runs,
+            },
+            Some(text) => Self::One(
+                text.parse()
+                    .expect("POLYVIRT_SIM_SEED is a number, or random"),
+            ),
         }
     }
 }
@@ -37,10 +45,14 @@ pub fn derive(base: u64, runs: u64) -> Vec<u64> {
 
 /// How to have a schedule again.
 pub fn replay(seed: u64) -> String {
-    format!("POLYVIRT_SIM_SEED={seed} cargo test -p polyvirt-engine --test simulation -- --nocapture schedules")
+    format!(
+        "POLYVIRT_SIM_SEED={seed} cargo test -p polyvirt-engine --test simulation -- --nocapture schedules"
+    )
 }
 
 fn clock_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0, |time| u64::try_from(time.as_nanos() & u128::from(u64::MAX)).unwrap_or(0))
+    now.map_or(0, |time| {
+        u64::try_from(time.as_nanos() & u128::from(u64::MAX)).unwrap_or(0)
+    })
 }

@@ -48,7 +48,15 @@ impl Session {
         let link = Arc::new(Link::new(provider_key()));
         links.put(link.clone());
         let provider = Arc::new(Hypervisor { sim: sim.clone() });
-        Self { sim: sim.clone(), link, dispatcher, provider, state: State::Unconnected, sweep: None, failed: 0 }
+        Self {
+            sim: sim.clone(),
+            link,
+            dispatcher,
+            provider,
+            state: State::Unconnected,
+            sweep: None,
+            failed: 0,
+        }
     }
 
     /// Whether a move would do something now.
@@ -63,7 +71,9 @@ impl Session {
     /// When it has work by itself; `None` if something else must happen first.
     pub fn next_due(&self) -> Option<Duration> {
         match &self.state {
-            State::Sweeping(_) if self.sweep.is_some() => Some(self.sim.mock.now() + Duration::from_secs(1)),
+            State::Sweeping(_) if self.sweep.is_some() => {
+                Some(self.sim.mock.now() + Duration::from_secs(1))
+            }
             State::Sweeping(due) => Some(*due),
             _ => None,
         }
@@ -106,17 +116,31 @@ impl Session {
 
     fn connect(&mut self) -> bool {
         let ready = "the mock answers these at once";
-        let capabilities = now(self.provider.capabilities()).expect(ready).expect(ready);
+        let capabilities = now(self.provider.capabilities())
+            .expect(ready)
+            .expect(ready);
         let mut features = now(self.provider.features()).expect(ready).expect(ready);
         if self.sim.setting.is_basic() {
-            let basic = polyvirt_plan::honoured::BASIC_PROVIDER.iter().map(ToString::to_string);
+            let basic = polyvirt_plan::honoured::BASIC_PROVIDER
+                .iter()
+                .map(ToString::to_string);
             features.honoured_fields = Some(basic.collect());
         }
         self.sim.note(|| "  link connected".to_owned());
         let provider = self.provider.clone();
-        self.link.connected(provider, features, capabilities, self.sim.now(), Duration::ZERO);
+        self.link.connected(
+            provider,
+            features,
+            capabilities,
+            self.sim.now(),
+            Duration::ZERO,
+        );
         self.dispatcher.standing(&self.link);
-        self.state = if self.sim.setting.is_basic() { State::Sweeping(Duration::ZERO) } else { State::Deaf };
+        self.state = if self.sim.setting.is_basic() {
+            State::Sweeping(Duration::ZERO)
+        } else {
+            State::Deaf
+        };
         true
     }
 
@@ -133,7 +157,9 @@ impl Session {
     }
 
     fn hear(&mut self) -> bool {
-        let State::Hearing(stream) = &mut self.state else { return false };
+        let State::Hearing(stream) = &mut self.state else {
+            return false;
+        };
         match poll_once(std::pin::pin!(stream.next())) {
             None => return false,
             Some(Some(Ok(event))) => self.heard(event),
@@ -147,7 +173,10 @@ impl Session {
 
     fn heard(&self, event: VmEvent) {
         let event = match event {
-            VmEvent::Task { id, state } => VmEvent::Task { id, state: self.sim.maybe_lie(state) },
+            VmEvent::Task { id, state } => VmEvent::Task {
+                id,
+                state: self.sim.maybe_lie(state),
+            },
             other => other,
         };
         self.sim.note(|| format!("  stream: {}", told(&event)));
@@ -156,12 +185,17 @@ impl Session {
     }
 
     fn sweep(&mut self) -> bool {
-        let State::Sweeping(due) = &mut self.state else { return false };
+        let State::Sweeping(due) = &mut self.state else {
+            return false;
+        };
         if self.sweep.is_none() && *due > self.sim.mock.now() {
             return false;
         }
         let provider = self.provider.clone();
-        let mut asked = self.sweep.take().unwrap_or_else(|| Box::pin(async move { provider.list_vms().await }));
+        let mut asked = self
+            .sweep
+            .take()
+            .unwrap_or_else(|| Box::pin(async move { provider.list_vms().await }));
         let Some(answer) = poll_once(asked.as_mut()) else {
             self.sweep = Some(asked);
             return false;
@@ -171,7 +205,8 @@ impl Session {
             Ok(list) => {
                 self.failed = 0;
                 let concerns = self.link.seen(|seen| seen.replace(list));
-                self.sim.note(|| format!("  swept: {} concerns", concerns.len()));
+                self.sim
+                    .note(|| format!("  swept: {} concerns", concerns.len()));
                 self.dispatcher.concerns(&self.link, concerns);
             }
             Err(_) => {

@@ -84,7 +84,11 @@ impl Setting {
             lanes: *rng.pick(&[1, 2, 8]),
             moves: 60 + user_actions * rng.between(15, 60),
             user_actions,
-            meddling: if rng.percent(55) { rng.between(1, 4) } else { 0 },
+            meddling: if rng.percent(55) {
+                rng.between(1, 4)
+            } else {
+                0
+            },
             stutter: *rng.pick(&[0, 0, 50, 250]),
             forgets_tasks: *rng.pick(&[0, 0, 100]),
         }

@@ -54,11 +54,16 @@ impl std::fmt::Display for Summary {
         )?;
         for effect in Effect::ALL {
             let fates = self.fates.iter().filter(|((of, _), _)| *of == effect);
-            let list: Vec<_> = fates.map(|((_, fate), n)| format!("{fate:?} {n}")).collect();
+            let list: Vec<_> = fates
+                .map(|((_, fate), n)| format!("{fate:?} {n}"))
+                .collect();
             writeln!(f, "  {:<13} {}", format!("{effect:?}"), list.join(", "))?;
         }
         for (group, counts) in &self.counts {
-            let list: Vec<_> = counts.iter().map(|(what, n)| format!("{what} {n}")).collect();
+            let list: Vec<_> = counts
+                .iter()
+                .map(|(what, n)| format!("{what} {n}"))
+                .collect();
             writeln!(f, "  {group}: {}", list.join(", "))?;
         }
         Ok(())

@@ -92,8 +92,14 @@ impl User {
     }
 
     fn with_provider(sim: &Arc<Sim>) -> Self {
-        let user = Self { sim: sim.clone(), counter: 0 };
-        user.create(&Key::new(Kind::Provider, objects::provider_key()), objects::provider());
+        let user = Self {
+            sim: sim.clone(),
+            counter: 0,
+        };
+        user.create(
+            &Key::new(Kind::Provider, objects::provider_key()),
+            objects::provider(),
+        );
         user.create(&objects::network(), objects::network_manifest());
         user
     }
@@ -123,7 +129,10 @@ impl User {
         for namespace in [LAB, TEAM] {
             let text = format!("host-{}", self.counter);
             let key = ObjectKey::new(namespace, SECRET);
-            self.sim.world().api.put_secret(&key, objects::user_data(&text));
+            self.sim
+                .world()
+                .api
+                .put_secret(&key, objects::user_data(&text));
         }
         self.sim.note(|| "user writes the Secrets".to_owned());
     }
@@ -141,7 +150,9 @@ impl User {
     /// Does something.
     pub fn act(&mut self, rng: &mut Rng) {
         self.counter += 1;
-        let Some(action) = rng.weighted(ACTIONS.to_vec()) else { return };
+        let Some(action) = rng.weighted(ACTIONS.to_vec()) else {
+            return;
+        };
         let vms = self.vms();
         let target = (!vms.is_empty()).then(|| rng.pick(&vms).clone());
         let name = format!("{action:?}");
@@ -158,8 +169,12 @@ impl User {
 
     fn vms(&self) -> Vec<Key> {
         let world = self.sim.world();
-        let keys = world.api.list(Kind::VirtualMachine).map(|(key, _)| key.clone());
-        keys.map(|key| Key::new(Kind::VirtualMachine, key)).collect()
+        let keys = world
+            .api
+            .list(Kind::VirtualMachine)
+            .map(|(key, _)| key.clone());
+        keys.map(|key| Key::new(Kind::VirtualMachine, key))
+            .collect()
     }
 
     fn create_vm(&self, rng: &mut Rng) {
@@ -180,7 +195,9 @@ impl User {
     fn edit_image(&mut self, rng: &mut Rng) {
         let manifest = objects::image_manifest(self.counter, rng.percent(15));
         if !self.create(&objects::image(), manifest.clone()) {
-            self.edit(&objects::image(), |image| image["spec"] = manifest["spec"].clone());
+            self.edit(&objects::image(), |image| {
+                image["spec"] = manifest["spec"].clone()
+            });
         }
     }
 
@@ -207,13 +224,19 @@ impl User {
             let alive = vm["metadata"]["deletionTimestamp"].is_null();
             let spec = &mut vm["spec"];
             match action {
-                Action::Power => spec["powerState"] = json!(rng.pick(&["On", "Off", "OffGraceful"])),
+                Action::Power => {
+                    spec["powerState"] = json!(rng.pick(&["On", "Off", "OffGraceful"]))
+                }
                 Action::Size => {
-                    spec["resources"] = json!({"cpu": rng.between(1, 6), "memoryMiB": 1024 * rng.between(1, 8)});
+                    spec["resources"] =
+                        json!({"cpu": rng.between(1, 6), "memoryMiB": 1024 * rng.between(1, 8)});
                 }
                 Action::GrowDisk => grow_first(&mut spec["disks"]),
                 // A name is never used again, so no disk ever shrinks.
-                Action::AddDisk => push(&mut spec["disks"], objects::disk(&format!("more-{counter}"), rng)),
+                Action::AddDisk => push(
+                    &mut spec["disks"],
+                    objects::disk(&format!("more-{counter}"), rng),
+                ),
                 Action::AddCard => push(&mut spec["networks"], objects::card(counter + 10, rng)),
                 Action::Policies if alive => objects::policies(spec, rng),
                 _ => {}
@@ -222,12 +245,16 @@ impl User {
     }
 
     pub fn annotate(&self, key: &Key, name: &str, value: &str) {
-        self.edit(key, |object| object["metadata"]["annotations"][name] = json!(value));
+        self.edit(key, |object| {
+            object["metadata"]["annotations"][name] = json!(value)
+        });
     }
 
     /// Somebody restores an object from a backup under another name, or beside itself.
     fn copy(&self, key: &Key, rng: &mut Rng) {
-        let Some(original) = self.sim.world().api.get(key).cloned() else { return };
+        let Some(original) = self.sim.world().api.get(key).cloned() else {
+            return;
+        };
         let annotations = original["metadata"]["annotations"].clone();
         if annotations[names::IDENTITY_ANNOTATION].is_null() {
             return;
@@ -248,7 +275,9 @@ impl User {
         self.counter += 1;
         let value = format!("time-{}", self.counter);
         self.annotate(key, names::REBOOT_ANNOTATION, &value);
-        let Some(object) = self.sim.world().api.get(key).cloned() else { return };
+        let Some(object) = self.sim.world().api.get(key).cloned() else {
+            return;
+        };
         let identity = identity_of(&object);
         let vms = self.sim.mock.vms();
         let mut world = self.sim.world();
@@ -256,15 +285,26 @@ impl User {
             vm.power == PowerState::On && world.ledger.identity(&vm.id) == Some(&identity)
         });
         let Some(vm) = running else { return };
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let asked = RebootAsked { uid, value, vm: VmId::clone(&vm.id), boots: boots(&vm.details) };
+        let uid = object["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let asked = RebootAsked {
+            uid,
+            value,
+            vm: VmId::clone(&vm.id),
+            boots: boots(&vm.details),
+        };
         world.ledger.reboots.push(asked);
     }
 }
 
 /// How often the VM was started.
 pub fn boots(details: &std::collections::BTreeMap<String, String>) -> u64 {
-    details.get("boots").and_then(|text| text.parse().ok()).unwrap_or(0)
+    details
+        .get("boots")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
 }
 
 fn drop_last(list: &mut Value) {

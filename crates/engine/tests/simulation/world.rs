@@ -86,7 +86,9 @@ impl Sim {
             api: ApiServer::default(),
             ledger: Ledger::default(),
             summary: Summary::default(),
-            trace: Trace { lines: traced.then(Vec::new) },
+            trace: Trace {
+                lines: traced.then(Vec::new),
+            },
             calm: false,
             api_down: false,
             provider_down: false,
@@ -99,7 +101,11 @@ impl Sim {
             rng,
         };
         let mock = Mock::new(setting.mock(seed));
-        Arc::new(Self { mock, setting, world: Mutex::new(world) })
+        Arc::new(Self {
+            mock,
+            setting,
+            world: Mutex::new(world),
+        })
     }
 
     pub fn world(&self) -> MutexGuard<'_, World> {
@@ -225,7 +231,9 @@ impl Sim {
         let now = self.mock.now();
         let due: Vec<_> = {
             let mut world = self.world();
-            let (due, rest) = std::mem::take(&mut world.late).into_iter().partition(|late| late.due <= now);
+            let (due, rest) = std::mem::take(&mut world.late)
+                .into_iter()
+                .partition(|late| late.due <= now);
             world.late = rest;
             due
         };
@@ -247,17 +255,33 @@ impl World {
         if let Some(place) = self.script.iter().position(|(of, _)| *of == effect) {
             return self.script.remove(place).1;
         }
-        if if effect.is_api() { self.api_down } else { self.provider_down } {
+        if if effect.is_api() {
+            self.api_down
+        } else {
+            self.provider_down
+        } {
             return Fate::Refused;
         }
-        if self.calm { Fate::Happens } else { self.draw(effect, basic, setting) }
+        if self.calm {
+            Fate::Happens
+        } else {
+            self.draw(effect, basic, setting)
+        }
     }
 
     fn draw(&mut self, effect: Effect, basic: bool, setting: &Setting) -> Fate {
         let (odds, rng) = (&setting.odds, &mut self.rng);
-        let side = if rng.percent(50) { Side::Before } else { Side::After };
+        let side = if rng.percent(50) {
+            Side::Before
+        } else {
+            Side::After
+        };
         if basic && effect == Effect::Create && rng.per_mille(odds.later) {
-            return if rng.percent(50) { Fate::HappensLater } else { Fate::CrashInFlight };
+            return if rng.percent(50) {
+                Fate::HappensLater
+            } else {
+                Fate::CrashInFlight
+            };
         }
         if rng.per_mille(odds.crash) {
             return Fate::Crash(side);
@@ -282,7 +306,11 @@ impl Future for Yield {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) { Poll::Ready(()) } else { Poll::Pending }
+        if std::mem::replace(&mut self.0, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }
 
@@ -297,7 +325,10 @@ pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
 fn shortened(value: &impl Debug) -> String {
     let mut text = format!("{value:?}");
     if text.len() > 240 {
-        let end = (0..=240).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+        let end = (0..=240)
+            .rev()
+            .find(|i| text.is_char_boundary(*i))
+            .unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }

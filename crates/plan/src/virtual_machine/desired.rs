@@ -9,8 +9,9 @@ use polyvirt_api::infra::{
     VMNetworkAttachmentSpec, VirtualMachine, VirtualMachineSpec,
 };
 use polyvirt_contract::model::{
-    ClassSpec, CreateVm, DiskDefaults, DiskSpec, DiskType, ExpandPolicy, Firmware, ImageSource, NicSpec,
-    Owner, PerformanceProfile, Placement, ResourceLimits, ScsiSpec, SecurityProfile, StaticAddress,
+    ClassSpec, CreateVm, DiskDefaults, DiskSpec, DiskType, ExpandPolicy, Firmware, ImageSource,
+    NicSpec, Owner, PerformanceProfile, Placement, ResourceLimits, ScsiSpec, SecurityProfile,
+    StaticAddress,
 };
 use polyvirt_contract::{Capabilities, Identity};
 
@@ -82,7 +83,11 @@ pub fn hypervisor_name(namespace: &str, name: &str, provider: &api::ObjectRef) -
 
 fn policies(spec: &VirtualMachineSpec) -> Desired {
     let drift = spec.drift_policy.clone().unwrap_or_default();
-    let restart = spec.reconfigure_policy.as_ref().and_then(|p| p.restart).unwrap_or_default();
+    let restart = spec
+        .reconfigure_policy
+        .as_ref()
+        .and_then(|p| p.restart)
+        .unwrap_or_default();
     Desired {
         on_power_drift: on_drift(drift.power),
         on_size_drift: on_drift(drift.size),
@@ -115,9 +120,15 @@ pub const fn power(state: api::PowerState) -> DesiredPower {
 }
 
 fn graceful_timeout(spec: &VirtualMachineSpec) -> Result<Duration, Problem> {
-    let Some(lifecycle) = &spec.lifecycle else { return Ok(Duration::from_secs(60)) };
+    let Some(lifecycle) = &spec.lifecycle else {
+        return Ok(Duration::from_secs(60));
+    };
     lifecycle.graceful_shutdown_timeout.parse().map_err(|e| {
-        Problem::new(Reason::InvalidSpec, "spec.lifecycle.gracefulShutdownTimeout", e.to_string())
+        Problem::new(
+            Reason::InvalidSpec,
+            "spec.lifecycle.gracefulShutdownTimeout",
+            e.to_string(),
+        )
     })
 }
 
@@ -125,14 +136,19 @@ fn class(spec: &VirtualMachineSpec, refs: &References<'_>) -> Result<ClassSpec, 
     let declared = class_spec(spec, refs)?;
     let mut class = class_from(declared)?;
     if let Some(own) = &spec.resources {
-        class.cpu = own.cpu.map_or(class.cpu, |cpu| u32::try_from(cpu).unwrap_or(class.cpu));
+        class.cpu = own
+            .cpu
+            .map_or(class.cpu, |cpu| u32::try_from(cpu).unwrap_or(class.cpu));
         let memory = own.memory_mib.and_then(|m| u64::try_from(m).ok());
         class.memory_mib = memory.unwrap_or(class.memory_mib);
     }
     Ok(class)
 }
 
-fn class_spec<'a>(spec: &'a VirtualMachineSpec, refs: &References<'a>) -> Result<&'a VMClassSpec, Problem> {
+fn class_spec<'a>(
+    spec: &'a VirtualMachineSpec,
+    refs: &References<'a>,
+) -> Result<&'a VMClassSpec, Problem> {
     if let Some(inline) = &spec.class {
         return Ok(inline);
     }
@@ -143,11 +159,16 @@ fn class_spec<'a>(spec: &'a VirtualMachineSpec, refs: &References<'a>) -> Result
             "No size is given. Set spec.classRef or spec.class",
         ));
     };
-    refs.class.map(|c| &c.spec).ok_or_else(|| missing("spec.classRef.name", "VMClass", wanted))
+    refs.class
+        .map(|c| &c.spec)
+        .ok_or_else(|| missing("spec.classRef.name", "VMClass", wanted))
 }
 
 fn missing(field: &str, kind: &str, wanted: &api::ObjectRef) -> Problem {
-    let name = wanted.namespace.as_ref().map_or_else(|| wanted.name.clone(), |ns| format!("{ns}/{}", wanted.name));
+    let name = wanted
+        .namespace
+        .as_ref()
+        .map_or_else(|| wanted.name.clone(), |ns| format!("{ns}/{}", wanted.name));
     Problem::new(
         Reason::WaitingForDependencies,
         field,
@@ -170,20 +191,39 @@ pub fn class_from(spec: &VMClassSpec) -> Result<ClassSpec, Problem> {
     })
 }
 
-fn mebibytes(field: &str, quantity: &k8s_openapi::apimachinery::pkg::api::resource::Quantity) -> Result<u64, Problem> {
-    quantity::mebibytes(quantity).map_err(|e| Problem::new(Reason::InvalidSpec, field, e.to_string()))
+fn mebibytes(
+    field: &str,
+    quantity: &k8s_openapi::apimachinery::pkg::api::resource::Quantity,
+) -> Result<u64, Problem> {
+    quantity::mebibytes(quantity)
+        .map_err(|e| Problem::new(Reason::InvalidSpec, field, e.to_string()))
 }
 
 fn firmware(spec: &VMClassSpec) -> Firmware {
-    let secure = spec.security_profile.as_ref().is_some_and(|s| s.secure_boot);
+    let secure = spec
+        .security_profile
+        .as_ref()
+        .is_some_and(|s| s.secure_boot);
     let word = word(&spec.firmware).to_ascii_uppercase();
-    if secure || word.contains("EFI") { Firmware::Uefi } else { Firmware::Bios }
+    if secure || word.contains("EFI") {
+        Firmware::Uefi
+    } else {
+        Firmware::Bios
+    }
 }
 
 fn disk_defaults(spec: &api::DiskDefaults) -> Result<DiskDefaults, Problem> {
-    let size = quantity::gibibytes_ceil(&spec.size)
-        .map_err(|e| Problem::new(Reason::InvalidSpec, "class.diskDefaults.size", e.to_string()))?;
-    Ok(DiskDefaults { disk_type: word(&spec.type_), size_gib: u32::try_from(size).unwrap_or(u32::MAX) })
+    let size = quantity::gibibytes_ceil(&spec.size).map_err(|e| {
+        Problem::new(
+            Reason::InvalidSpec,
+            "class.diskDefaults.size",
+            e.to_string(),
+        )
+    })?;
+    Ok(DiskDefaults {
+        disk_type: word(&spec.type_),
+        size_gib: u32::try_from(size).unwrap_or(u32::MAX),
+    })
 }
 
 fn performance(spec: &api::PerformanceProfile) -> PerformanceProfile {
@@ -205,27 +245,40 @@ fn security(spec: &api::SecurityProfile) -> SecurityProfile {
         tpm_version: spec.tpm_version.as_ref().map(word).unwrap_or_default(),
         vtd: spec.vtd_enabled,
         encryption: encryption.enabled,
-        key_provider: encryption.key_provider.as_ref().map(word).unwrap_or_default(),
+        key_provider: encryption
+            .key_provider
+            .as_ref()
+            .map(word)
+            .unwrap_or_default(),
         require_encryption: encryption.require_encryption,
     }
 }
 
 fn limits(spec: &api::ResourceLimits) -> Result<ResourceLimits, Problem> {
     let mib = |field: &str, q: &Option<_>| {
-        q.as_ref().map(|q| mebibytes(field, q)).transpose().map(|m| m.and_then(|m| i64::try_from(m).ok()))
+        q.as_ref()
+            .map(|q| mebibytes(field, q))
+            .transpose()
+            .map(|m| m.and_then(|m| i64::try_from(m).ok()))
     };
     Ok(ResourceLimits {
         cpu_limit: spec.cpu_limit,
         cpu_reservation: spec.cpu_reservation,
         cpu_shares: spec.cpu_shares,
         memory_limit_mib: mib("class.resourceLimits.memoryLimit", &spec.memory_limit)?,
-        memory_reservation_mib: mib("class.resourceLimits.memoryReservation", &spec.memory_reservation)?,
+        memory_reservation_mib: mib(
+            "class.resourceLimits.memoryReservation",
+            &spec.memory_reservation,
+        )?,
     })
 }
 
 /// The word that an enum is written as.
 fn word<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 fn image(
@@ -237,7 +290,10 @@ fn image(
         return Ok((image::imported_disk(disk), ImageReadiness::Ready));
     }
     if let Some(inline) = &spec.image {
-        return Ok((image::source_for_create(inline, None), ImageReadiness::Ready));
+        return Ok((
+            image::source_for_create(inline, None),
+            ImageReadiness::Ready,
+        ));
     }
     let Some(wanted) = &spec.image_ref else {
         return Err(Problem::new(
@@ -246,7 +302,9 @@ fn image(
             "Nothing to boot from. Set one of spec.imageRef, spec.image and spec.importedDisk",
         ));
     };
-    let found = refs.image.ok_or_else(|| missing("spec.imageRef.name", "VMImage", wanted))?;
+    let found = refs
+        .image
+        .ok_or_else(|| missing("spec.imageRef.name", "VMImage", wanted))?;
     Ok(referenced_image(spec, namespace, found, refs.capabilities))
 }
 
@@ -259,13 +317,23 @@ fn referenced_image(
     let image_namespace = image.metadata.namespace.as_deref().unwrap_or_default();
     let provider_namespace = spec.provider_ref.namespace_or(namespace);
     let key = image::provider_key(image_namespace, provider_namespace, &spec.provider_ref.name);
-    let on = image.status.as_ref().and_then(|s| s.provider_status.get(&key));
+    let on = image
+        .status
+        .as_ref()
+        .and_then(|s| s.provider_status.get(&key));
     let source: &VMImageSource = &image.spec.source;
-    (image::source_for_create(source, on), image::readiness(image, &key, capabilities))
+    (
+        image::source_for_create(source, on),
+        image::readiness(image, &key, capabilities),
+    )
 }
 
 fn networks(spec: &VirtualMachineSpec, refs: &References<'_>) -> Result<Vec<NicSpec>, Problem> {
-    spec.networks.iter().enumerate().map(|(i, n)| nic(i, n, refs)).collect()
+    spec.networks
+        .iter()
+        .enumerate()
+        .map(|(i, n)| nic(i, n, refs))
+        .collect()
 }
 
 fn nic(index: usize, network: &api::VMNetwork, refs: &References<'_>) -> Result<NicSpec, Problem> {
@@ -274,9 +342,15 @@ fn nic(index: usize, network: &api::VMNetwork, refs: &References<'_>) -> Result<
         let field = format!("spec.networks[{index}].networkRef.name");
         return Err(missing(&field, "VMNetworkAttachment", wanted));
     }
-    let default = refs.provider.and_then(|p| p.spec.defaults.as_ref()).and_then(|d| d.network.clone());
+    let default = refs
+        .provider
+        .and_then(|p| p.spec.defaults.as_ref())
+        .and_then(|d| d.network.clone());
     let mut nic = attachment.map_or_else(
-        || NicSpec { network: default.unwrap_or_default(), ..NicSpec::default() },
+        || NicSpec {
+            network: default.unwrap_or_default(),
+            ..NicSpec::default()
+        },
         |a| attached(&a.spec, refs.provider.map(|p| p.spec.type_)),
     );
     nic.name.clone_from(&network.name);
@@ -289,7 +363,11 @@ fn nic(index: usize, network: &api::VMNetwork, refs: &References<'_>) -> Result<
 fn attached(spec: &VMNetworkAttachmentSpec, kind: Option<api::ProviderType>) -> NicSpec {
     let network = &spec.network;
     let nic = NicSpec {
-        mtu: if network.mtu == 1500 { 0 } else { u32::try_from(network.mtu).unwrap_or(0) },
+        mtu: if network.mtu == 1500 {
+            0
+        } else {
+            u32::try_from(network.mtu).unwrap_or(0)
+        },
         ..NicSpec::default()
     };
     let vsphere = network.vsphere.as_deref();
@@ -319,7 +397,11 @@ fn on_libvirt(nic: NicSpec, network: Option<&api::LibvirtNetwork>) -> NicSpec {
     let Some(l) = network else { return nic };
     NicSpec {
         network: l.network_name.clone().unwrap_or_default(),
-        bridge: l.bridge.as_ref().map(|b| b.name.clone()).unwrap_or_default(),
+        bridge: l
+            .bridge
+            .as_ref()
+            .map(|b| b.name.clone())
+            .unwrap_or_default(),
         model: word(&l.model),
         ..nic
     }
@@ -340,9 +422,15 @@ fn vlan(id: Option<i32>) -> u16 {
     id.and_then(|id| u16::try_from(id).ok()).unwrap_or(0)
 }
 
-fn address(network: &api::VMNetwork, attachment: Option<&VMNetworkAttachmentSpec>) -> Option<StaticAddress> {
+fn address(
+    network: &api::VMNetwork,
+    attachment: Option<&VMNetworkAttachmentSpec>,
+) -> Option<StaticAddress> {
     let shared = attachment.and_then(|a| a.ip_allocation.as_ref());
-    let pool_dns = shared.and_then(|i| i.dns_config.as_ref()).map(|d| d.servers.clone()).unwrap_or_default();
+    let pool_dns = shared
+        .and_then(|i| i.dns_config.as_ref())
+        .map(|d| d.servers.clone())
+        .unwrap_or_default();
     let own_dns: Vec<String> = network
         .dns
         .iter()
@@ -350,11 +438,23 @@ fn address(network: &api::VMNetwork, attachment: Option<&VMNetworkAttachmentSpec
         .map(|server| server.trim().to_owned())
         .filter(|server| !server.is_empty())
         .collect();
-    let dns = if own_dns.is_empty() { pool_dns } else { own_dns };
+    let dns = if own_dns.is_empty() {
+        pool_dns
+    } else {
+        own_dns
+    };
     if let Some(ip) = &network.ip_address {
-        let prefix = network.prefix.and_then(|p| u8::try_from(p).ok()).unwrap_or(if ip.contains(':') { 64 } else { 24 });
+        let prefix = network
+            .prefix
+            .and_then(|p| u8::try_from(p).ok())
+            .unwrap_or(if ip.contains(':') { 64 } else { 24 });
         let gateway = network.gateway.clone().unwrap_or_default();
-        return Some(StaticAddress { ip: ip.clone(), prefix, gateway, dns });
+        return Some(StaticAddress {
+            ip: ip.clone(),
+            prefix,
+            gateway,
+            dns,
+        });
     }
     let fixed = shared?.static_config.as_ref()?;
     let (ip, prefix) = fixed.address.split_once('/')?;
@@ -397,7 +497,9 @@ fn disk_type(kind: api::DiskType) -> DiskType {
 /// The VM's own wishes over the Provider's defaults.
 fn placement(spec: &VirtualMachineSpec, provider: Option<&Provider>) -> Option<Placement> {
     let own = spec.placement.clone().unwrap_or_default();
-    let defaults = provider.and_then(|p| p.spec.defaults.clone()).unwrap_or_default();
+    let defaults = provider
+        .and_then(|p| p.spec.defaults.clone())
+        .unwrap_or_default();
     let pick = |a: Option<String>, b: Option<String>| a.or(b).unwrap_or_default();
     let placement = Placement {
         datastore: pick(own.datastore, defaults.datastore),

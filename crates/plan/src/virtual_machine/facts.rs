@@ -265,7 +265,12 @@ impl Desired {
         Shape {
             cpu: self.vm.class.cpu,
             memory_mib: self.vm.class.memory_mib,
-            disks: self.vm.disks.iter().map(|d| (d.name.clone(), d.size_gib)).collect(),
+            disks: self
+                .vm
+                .disks
+                .iter()
+                .map(|d| (d.name.clone(), d.size_gib))
+                .collect(),
             networks: self.vm.networks.iter().map(|n| n.name.clone()).collect(),
         }
     }

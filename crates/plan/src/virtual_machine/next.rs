@@ -9,8 +9,8 @@ use polyvirt_contract::model::{PowerOp, PowerState, VmState};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{
-    Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness, Intent, Life,
-    Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts, RestartPolicy,
+    Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness, Intent,
+    Life, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts, RestartPolicy,
 };
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
@@ -35,8 +35,12 @@ pub fn next_step(facts: &Facts<'_>) -> Step {
 
 /// A change that was just sent and has not shown yet is waited for, not sent again.
 fn hold_back_repeats(facts: &Facts<'_>, step: Step) -> Step {
-    let Some(kind) = step.operation() else { return step };
-    let Some(sent) = facts.sent.filter(|s| s.kind == kind) else { return step };
+    let Some(kind) = step.operation() else {
+        return step;
+    };
+    let Some(sent) = facts.sent.filter(|s| s.kind == kind) else {
+        return step;
+    };
     match remaining(facts.now, sent.at, RESEND_AFTER) {
         Some(rest) => Step::wait_at_most(WaitFor::Effect(kind), rest.min(Duration::from_secs(2))),
         None => step,
@@ -47,7 +51,9 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
     match facts.object.claim {
         Claim::Missing => return Step::Done(Done::NothingToRelease),
         Claim::Disputed => return Step::Release(Release::NotOurs),
-        Claim::Held if facts.object.attention == Attention::Paused && facts.object.force == Force::No => {
+        Claim::Held
+            if facts.object.attention == Attention::Paused && facts.object.force == Force::No =>
+        {
             return Step::Done(Done::Paused);
         }
         Claim::Held if policy == DeletionPolicy::Retain => return Step::Release(Release::Retained),
@@ -73,12 +79,17 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
 
 /// Without identity a create may have been sent that nobody remembers: its VM is waited for before anything else is done.
 fn create_under_way(facts: &Facts<'_>) -> Option<Step> {
-    let Intent::Older(since) = facts.intent else { return None };
+    let Intent::Older(since) = facts.intent else {
+        return None;
+    };
     if facts.provider.has_identity() || facts.record.id.is_some() {
         return None;
     }
     let rest = remaining(facts.now, since, FORGOTTEN_AFTER)?;
-    Some(Step::wait_at_most(WaitFor::Effect(OperationKind::Create), rest.min(RESEND_AFTER)))
+    Some(Step::wait_at_most(
+        WaitFor::Effect(OperationKind::Create),
+        rest.min(RESEND_AFTER),
+    ))
 }
 
 /// Without identity a VM of ours exists only if we wrote down the intent or its id first.
@@ -117,7 +128,10 @@ fn alive(facts: &Facts<'_>) -> Step {
 fn unreachable(facts: &Facts<'_>) -> Option<Step> {
     match facts.provider {
         ProviderFacts::Ready { .. } => None,
-        ProviderFacts::Connecting => Some(Step::wait_at_most(WaitFor::ProviderConnecting, CONNECTING_RECHECK)),
+        ProviderFacts::Connecting => Some(Step::wait_at_most(
+            WaitFor::ProviderConnecting,
+            CONNECTING_RECHECK,
+        )),
         ProviderFacts::Unavailable => Some(Step::wait(WaitFor::ProviderUnavailable)),
         ProviderFacts::Missing => Some(Step::wait(WaitFor::ProviderMissing)),
     }
@@ -165,9 +179,11 @@ fn absent(facts: &Facts<'_>, desired: &Desired) -> Step {
     match &desired.image {
         ImageReadiness::Ready => create(facts),
         ImageReadiness::Waiting(what) => Step::wait(WaitFor::Image(what.clone())),
-        ImageReadiness::Failed(why) => {
-            Step::Stop(Problem::new(Reason::ImageFailed, "spec.imageRef", why.clone()))
-        }
+        ImageReadiness::Failed(why) => Step::Stop(Problem::new(
+            Reason::ImageFailed,
+            "spec.imageRef",
+            why.clone(),
+        )),
     }
 }
 
@@ -214,7 +230,10 @@ fn announced(facts: &Facts<'_>, desired: &Desired, step: Step) -> Step {
     let applied = &facts.record.applied;
     let claims = match &step {
         Step::Power(_) => applied.power.is_some_and(|power| power != desired.power),
-        Step::Reconfigure => applied.shape.as_ref().is_some_and(|shape| *shape != desired.shape()),
+        Step::Reconfigure => applied
+            .shape
+            .as_ref()
+            .is_some_and(|shape| *shape != desired.shape()),
         _ => false,
     };
     match step.operation() {
@@ -226,7 +245,12 @@ fn announced(facts: &Facts<'_>, desired: &Desired, step: Step) -> Step {
 fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
     let declared = desired.shape();
     let found = differences(&declared, vm);
-    let edited = facts.record.applied.shape.as_ref().is_some_and(|applied| *applied != declared);
+    let edited = facts
+        .record
+        .applied
+        .shape
+        .as_ref()
+        .is_some_and(|applied| *applied != declared);
     if edited && !(found.is_empty() && tells_shape(vm)) {
         return Some(Step::Reconfigure);
     }
@@ -249,7 +273,10 @@ fn waits_for_restart(facts: &Facts<'_>, vm: &VmState, drift: &Drift) -> bool {
 
 fn power_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
     let Some(matches) = power_matches(desired.power, vm.power) else {
-        return Some(Step::wait_at_most(WaitFor::PowerUnknown, Duration::from_secs(30)));
+        return Some(Step::wait_at_most(
+            WaitFor::PowerUnknown,
+            Duration::from_secs(30),
+        ));
     };
     if matches {
         return None;
@@ -267,9 +294,15 @@ fn power_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
 
 /// Asks the guest once, waits for the deadline, then pulls the plug.
 fn graceful_stop(facts: &Facts<'_>, desired: &Desired) -> Step {
-    let asked = facts.record.operation.as_ref().filter(|o| o.kind == OperationKind::GracefulStop);
+    let asked = facts
+        .record
+        .operation
+        .as_ref()
+        .filter(|o| o.kind == OperationKind::GracefulStop);
     let Some(asked) = asked else {
-        return Step::power(PowerOp::ShutdownGraceful { timeout: desired.graceful_timeout });
+        return Step::power(PowerOp::ShutdownGraceful {
+            timeout: desired.graceful_timeout,
+        });
     };
     match remaining(facts.now, asked.since, desired.graceful_timeout) {
         Some(rest) => Step::wait_at_most(WaitFor::GuestShutdown, rest),
@@ -282,7 +315,9 @@ fn reboot(facts: &Facts<'_>, vm: &VmState) -> Option<Step> {
     let open = !asked.is_empty() && asked != facts.record.reboot_handled;
     let request = RequestId::from(format!("reboot-{asked}"));
     let done = vm.last_request.as_ref() == Some(&request)
-        || facts.sent.is_some_and(|s| s.request.as_ref() == Some(&request));
+        || facts
+            .sent
+            .is_some_and(|s| s.request.as_ref() == Some(&request));
     (open && !done && vm.power == PowerState::On).then(|| Step::reboot(request))
 }
 
@@ -292,7 +327,10 @@ fn restart(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
         && desired.restart == RestartPolicy::WhenNeeded
         && vm.power == PowerState::On;
     let shape = desired.shape();
-    let request = RequestId::from(format!("restart-{}cpu-{}mib-{}", shape.cpu, shape.memory_mib, vm.revision));
+    let request = RequestId::from(format!(
+        "restart-{}cpu-{}mib-{}",
+        shape.cpu, shape.memory_mib, vm.revision
+    ));
     wanted.then(|| Step::reboot(request))
 }
 

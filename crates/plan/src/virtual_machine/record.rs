@@ -7,8 +7,8 @@ use polyvirt_contract::{Identity, TaskId, VmId};
 
 use crate::virtual_machine::desired::power;
 use crate::virtual_machine::facts::{
-    Applied, Attention, Claim, DeletionPolicy, DesiredPower, Force, Intent, Life, Object, Operation,
-    OperationKind, Origin, Record, Shape,
+    Applied, Attention, Claim, DeletionPolicy, DesiredPower, Force, Intent, Life, Object,
+    Operation, OperationKind, Origin, Record, Shape,
 };
 
 /// What the object says about its own life.
@@ -18,8 +18,16 @@ pub fn object(vm: &VirtualMachine) -> Object<'_> {
     Object {
         claim: if claimed { Claim::Held } else { Claim::Missing },
         life: life(vm),
-        attention: if is_true(annotation(names::PAUSED_ANNOTATION)) { Attention::Paused } else { Attention::Active },
-        force: if is_true(annotation(names::FORCE_DELETE_ANNOTATION)) { Force::Yes } else { Force::No },
+        attention: if is_true(annotation(names::PAUSED_ANNOTATION)) {
+            Attention::Paused
+        } else {
+            Attention::Active
+        },
+        force: if is_true(annotation(names::FORCE_DELETE_ANNOTATION)) {
+            Force::Yes
+        } else {
+            Force::No
+        },
         reboot: annotation(names::REBOOT_ANNOTATION).unwrap_or_default(),
         origin: origin(vm),
     }
@@ -27,7 +35,11 @@ pub fn object(vm: &VirtualMachine) -> Object<'_> {
 
 /// The value of an annotation.
 pub fn annotation<'a>(vm: &'a VirtualMachine, name: &str) -> Option<&'a str> {
-    vm.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+    vm.metadata
+        .annotations
+        .as_ref()?
+        .get(name)
+        .map(String::as_str)
 }
 
 /// Whether our finalizer is on the object.
@@ -41,8 +53,16 @@ fn is_true(value: Option<&str>) -> bool {
 }
 
 fn origin(vm: &VirtualMachine) -> Origin {
-    let label = vm.metadata.labels.as_ref().and_then(|l| l.get(names::ADOPTED_LABEL));
-    if is_true(label.map(String::as_str)) { Origin::Adopted } else { Origin::Created }
+    let label = vm
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|l| l.get(names::ADOPTED_LABEL));
+    if is_true(label.map(String::as_str)) {
+        Origin::Adopted
+    } else {
+        Origin::Created
+    }
 }
 
 fn life(vm: &VirtualMachine) -> Life {
@@ -67,7 +87,11 @@ pub fn record(vm: &VirtualMachine) -> Record {
     Record {
         id: status.id.clone().and_then(VmId::non_empty),
         identity: annotation(vm, names::IDENTITY_ANNOTATION).map(Identity::from),
-        applied: status.applied.as_deref().map(applied_from).unwrap_or_default(),
+        applied: status
+            .applied
+            .as_deref()
+            .map(applied_from)
+            .unwrap_or_default(),
         operation: status.operation.as_deref().map(operation_from),
         reboot_handled: status.reboot_handled.clone().unwrap_or_default(),
         restart_required: status.restart_required.clone(),
@@ -83,11 +107,22 @@ pub fn intent(vm: &VirtualMachine) -> Intent {
 fn applied_from(applied: &api::AppliedState) -> Applied {
     let shape = applied.cpu.map(|cpu| Shape {
         cpu: u32::try_from(cpu).unwrap_or(0),
-        memory_mib: applied.memory_mib.and_then(|m| u64::try_from(m).ok()).unwrap_or(0),
-        disks: applied.disks.iter().map(|d| (d.name.clone(), u32::try_from(d.size_gib).unwrap_or(0))).collect(),
+        memory_mib: applied
+            .memory_mib
+            .and_then(|m| u64::try_from(m).ok())
+            .unwrap_or(0),
+        disks: applied
+            .disks
+            .iter()
+            .map(|d| (d.name.clone(), u32::try_from(d.size_gib).unwrap_or(0)))
+            .collect(),
         networks: applied.networks.clone(),
     });
-    Applied { reached: applied.generation, power: applied.power_state.map(power), shape }
+    Applied {
+        reached: applied.generation,
+        power: applied.power_state.map(power),
+        shape,
+    }
 }
 
 fn operation_from(operation: &api::Operation) -> Operation {
@@ -168,7 +203,15 @@ macro_rules! same_kinds {
     };
 }
 
-same_kinds!(Create, PowerOn, PowerOff, GracefulStop, Reboot, Reconfigure, Delete);
+same_kinds!(
+    Create,
+    PowerOn,
+    PowerOff,
+    GracefulStop,
+    Reboot,
+    Reconfigure,
+    Delete
+);
 
 #[cfg(test)]
 mod tests {
@@ -177,7 +220,11 @@ mod tests {
     use super::*;
 
     fn vm(status: VirtualMachineStatus) -> VirtualMachine {
-        VirtualMachine { metadata: Default::default(), spec: Default::default(), status: Some(status) }
+        VirtualMachine {
+            metadata: Default::default(),
+            spec: Default::default(),
+            status: Some(status),
+        }
     }
 
     #[test]
@@ -213,8 +260,14 @@ mod tests {
 
     #[test]
     fn what_is_not_sure_any_more_is_not_written() {
-        let reached = Applied { reached: Some(1), ..Applied::default() };
-        let record_in = Record { applied: reached, ..Record::default() };
+        let reached = Applied {
+            reached: Some(1),
+            ..Applied::default()
+        };
+        let record_in = Record {
+            applied: reached,
+            ..Record::default()
+        };
         let mut status = VirtualMachineStatus::default();
         write(&record_in, &mut status);
         assert_eq!(record(&vm(status)), record_in);
@@ -224,9 +277,16 @@ mod tests {
     fn an_adopted_vm_is_retained_unless_told_otherwise() {
         let mut adopted = vm(VirtualMachineStatus::default());
         adopted.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        adopted.metadata.labels = Some([(names::ADOPTED_LABEL.to_owned(), "true".to_owned())].into());
-        assert_eq!(object(&adopted).life, Life::Deleting(DeletionPolicy::Retain));
+        adopted.metadata.labels =
+            Some([(names::ADOPTED_LABEL.to_owned(), "true".to_owned())].into());
+        assert_eq!(
+            object(&adopted).life,
+            Life::Deleting(DeletionPolicy::Retain)
+        );
         adopted.spec.deletion_policy = Some(api::DeletionPolicy::Delete);
-        assert_eq!(object(&adopted).life, Life::Deleting(DeletionPolicy::Delete));
+        assert_eq!(
+            object(&adopted).life,
+            Life::Deleting(DeletionPolicy::Delete)
+        );
     }
 }

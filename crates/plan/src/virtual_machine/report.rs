@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use polyvirt_api::infra::{self as api, VMPhase, VMResources, VirtualMachine, VirtualMachineStatus};
+use polyvirt_api::infra::{
+    self as api, VMPhase, VMResources, VirtualMachine, VirtualMachineStatus,
+};
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ProviderError, Retry};
 
@@ -55,12 +57,21 @@ pub struct PassEnd<'a> {
 /// The status to write, or `None` if what is there says the same; and the events of the transition.
 pub fn report(end: &PassEnd<'_>) -> (Option<VirtualMachineStatus>, Vec<Note>) {
     let old = end.vm.status.clone().unwrap_or_default();
-    if matches!(end.outcome, Outcome::Waiting(Wait { on: WaitFor::ProviderConnecting, .. })) {
+    if matches!(
+        end.outcome,
+        Outcome::Waiting(Wait {
+            on: WaitFor::ProviderConnecting,
+            ..
+        })
+    ) {
         return (None, Vec::new());
     }
     let new = status(end, &old);
     let notes = transitions(end, &old, &new);
-    let same = VirtualMachineStatus { provider: old.provider.clone(), ..new.clone() } == old;
+    let same = VirtualMachineStatus {
+        provider: old.provider.clone(),
+        ..new.clone()
+    } == old;
     ((!same).then_some(new), notes)
 }
 
@@ -98,8 +109,16 @@ fn observe(status: &mut VirtualMachineStatus, vm: &VmState, record: &Record) {
     status.host = Some(vm.host.clone()).filter(|h| !h.is_empty());
     status.provider.clone_from(&vm.details);
     let applied = record.applied.shape.as_ref();
-    let cpu = if vm.cpu == 0 { applied.map_or(0, |s| s.cpu) } else { vm.cpu };
-    let memory = if vm.memory_mib == 0 { applied.map_or(0, |s| s.memory_mib) } else { vm.memory_mib };
+    let cpu = if vm.cpu == 0 {
+        applied.map_or(0, |s| s.cpu)
+    } else {
+        vm.cpu
+    };
+    let memory = if vm.memory_mib == 0 {
+        applied.map_or(0, |s| s.memory_mib)
+    } else {
+        vm.memory_mib
+    };
     status.current_resources = Some(VMResources {
         cpu: i32::try_from(cpu).ok().filter(|c| *c > 0),
         memory_mib: i64::try_from(memory).ok().filter(|m| *m > 0),
@@ -121,9 +140,10 @@ fn phase(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VMPhase {
     let created = end.record.applied.reached.is_some();
     match end.outcome {
         Outcome::InFlight(OperationKind::Reconfigure)
-        | Outcome::Waiting(Wait { on: WaitFor::Effect(OperationKind::Reconfigure), .. }) if created => {
-            VMPhase::Reconfiguring
-        }
+        | Outcome::Waiting(Wait {
+            on: WaitFor::Effect(OperationKind::Reconfigure),
+            ..
+        }) if created => VMPhase::Reconfiguring,
         _ if created => by_power(end.observed, old),
         outcome => before_first_start(end, outcome),
     }
@@ -145,14 +165,20 @@ fn before_first_start(end: &PassEnd<'_>, outcome: &Outcome) -> VMPhase {
         Outcome::Failed(error) if error.kind.retry() == Retry::OnChange => VMPhase::Failed,
         Outcome::Failed(_)
         | Outcome::InFlight(_)
-        | Outcome::Waiting(Wait { on: WaitFor::Effect(_), .. }) => VMPhase::Provisioning,
+        | Outcome::Waiting(Wait {
+            on: WaitFor::Effect(_),
+            ..
+        }) => VMPhase::Provisioning,
         _ if exists || end.intent != Intent::Missing => VMPhase::Provisioning,
         _ => VMPhase::Pending,
     }
 }
 
 const fn waits_for_others(reason: Reason) -> bool {
-    matches!(reason, Reason::WaitingForDependencies | Reason::SecretInvalid | Reason::ProviderNotFound)
+    matches!(
+        reason,
+        Reason::WaitingForDependencies | Reason::SecretInvalid | Reason::ProviderNotFound
+    )
 }
 
 /// The finding for `Ready`, whose message is also the status message.
@@ -170,15 +196,27 @@ fn ready(end: &PassEnd<'_>) -> Finding {
 fn ready_when_done(end: &PassEnd<'_>, done: &Done) -> (Truth, Reason, String) {
     match done {
         Done::Converged | Done::RestartNeeded(_) => {
-            let fault = end.observed.map(|vm| vm.fault.as_str()).filter(|f| !f.is_empty());
+            let fault = end
+                .observed
+                .map(|vm| vm.fault.as_str())
+                .filter(|f| !f.is_empty());
             match fault {
-                Some(fault) => (Truth::False, Reason::VmFault, format!("The hypervisor reports: {fault}")),
-                None => (Truth::True, Reason::ReconcileSuccess, as_declared(end).to_owned()),
+                Some(fault) => (
+                    Truth::False,
+                    Reason::VmFault,
+                    format!("The hypervisor reports: {fault}"),
+                ),
+                None => (
+                    Truth::True,
+                    Reason::ReconcileSuccess,
+                    as_declared(end).to_owned(),
+                ),
             }
         }
         Done::Drifted(drifts) => (Truth::False, Reason::DriftDetected, drift_text(drifts)),
         Done::Paused | Done::NothingToRelease => {
-            let text = "Paused: nothing is changed until the annotation virtrigaud.io/paused is removed";
+            let text =
+                "Paused: nothing is changed until the annotation virtrigaud.io/paused is removed";
             (Truth::Unknown, Reason::Paused, text.to_owned())
         }
     }
@@ -194,7 +232,12 @@ fn as_declared(end: &PassEnd<'_>) -> &'static str {
 fn drift_text(drifts: &[Drift]) -> String {
     let list: Vec<_> = drifts
         .iter()
-        .map(|d| format!("{} declares {} but the hypervisor has {}", d.field, d.declared, d.found))
+        .map(|d| {
+            format!(
+                "{} declares {} but the hypervisor has {}",
+                d.field, d.declared, d.found
+            )
+        })
         .collect();
     format!(
         "Changed on the hypervisor: {}. Set spec.driftPolicy to Correct to bring it back, or change the declaration",
@@ -207,21 +250,32 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
     let (reason, message) = match &wait.on {
         WaitFor::ProviderConnecting | WaitFor::ProviderUnavailable => (
             Reason::ProviderUnavailable,
-            format!("Provider {provider} does not answer; work goes on when it does. See its conditions{}", how_to_force(end)),
+            format!(
+                "Provider {provider} does not answer; work goes on when it does. See its conditions{}",
+                how_to_force(end)
+            ),
         ),
         WaitFor::ProviderMissing => (
             Reason::ProviderNotFound,
-            format!("spec.providerRef.name: Provider {provider} does not exist. Create it{}", how_to_force(end)),
+            format!(
+                "spec.providerRef.name: Provider {provider} does not exist. Create it{}",
+                how_to_force(end)
+            ),
         ),
         WaitFor::Image(what) => (Reason::WaitingForImage, what.clone()),
         WaitFor::Effect(kind) => (in_flight(*kind), working(*kind).to_owned()),
-        WaitFor::GuestShutdown => (Reason::ShuttingDown, working(OperationKind::GracefulStop).to_owned()),
-        WaitFor::PowerUnknown => {
-            (Reason::PowerUnknown, "The provider does not say whether the VM runs".to_owned())
-        }
-        WaitFor::AdoptionId => {
-            (Reason::WaitingForAdoption, "Waits until adoption has written the VM's id".to_owned())
-        }
+        WaitFor::GuestShutdown => (
+            Reason::ShuttingDown,
+            working(OperationKind::GracefulStop).to_owned(),
+        ),
+        WaitFor::PowerUnknown => (
+            Reason::PowerUnknown,
+            "The provider does not say whether the VM runs".to_owned(),
+        ),
+        WaitFor::AdoptionId => (
+            Reason::WaitingForAdoption,
+            "Waits until adoption has written the VM's id".to_owned(),
+        ),
     };
     (Truth::False, reason, message)
 }
@@ -235,7 +289,11 @@ fn how_to_force(end: &PassEnd<'_>) -> &'static str {
 }
 
 fn error_text(end: &PassEnd<'_>, error: &ProviderError) -> String {
-    let field = error.field.as_ref().map(|f| format!("{f}: ")).unwrap_or_default();
+    let field = error
+        .field
+        .as_ref()
+        .map(|f| format!("{f}: "))
+        .unwrap_or_default();
     format!("{field}{}{}", error.message, how_to_force(end))
 }
 
@@ -270,8 +328,22 @@ fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Findi
     let mut list = std::mem::take(&mut status.conditions);
     let mut put = |finding| conditions::set(&mut list, finding, generation, end.now);
     put(ready);
-    progress(phase == VMPhase::Provisioning, kind::PROVISIONING, reason, &message, &mut put, end.vm.status.as_ref());
-    progress(phase == VMPhase::Reconfiguring, kind::RECONFIGURING, reason, &message, &mut put, end.vm.status.as_ref());
+    progress(
+        phase == VMPhase::Provisioning,
+        kind::PROVISIONING,
+        reason,
+        &message,
+        &mut put,
+        end.vm.status.as_ref(),
+    );
+    progress(
+        phase == VMPhase::Reconfiguring,
+        kind::RECONFIGURING,
+        reason,
+        &message,
+        &mut put,
+        end.vm.status.as_ref(),
+    );
     if phase == VMPhase::Deleting {
         put(Finding::new(kind::DELETING, Truth::True, reason, message));
     }
@@ -279,7 +351,12 @@ fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Findi
         put(ignored_fields(end.ignored_fields));
     }
     if let Outcome::Done(Done::Drifted(drifts)) = end.outcome {
-        put(Finding::new(kind::DRIFTED, Truth::True, Reason::DriftDetected, drift_text(drifts)));
+        put(Finding::new(
+            kind::DRIFTED,
+            Truth::True,
+            Reason::DriftDetected,
+            drift_text(drifts),
+        ));
     }
     if !end.record.restart_required.is_empty() {
         put(restart_required(&end.record.restart_required));
@@ -301,7 +378,12 @@ fn progress(
     if active {
         put(Finding::new(kind, Truth::True, reason, message));
     } else if before {
-        put(Finding::new(kind, Truth::False, Reason::ReconcileSuccess, "Finished"));
+        put(Finding::new(
+            kind,
+            Truth::False,
+            Reason::ReconcileSuccess,
+            "Finished",
+        ));
     }
 }
 
@@ -310,7 +392,12 @@ fn ignored_fields(fields: &[String]) -> Finding {
         "These fields are set but do nothing on this provider: {}. Remove them, or choose a provider that honours them",
         fields.join(", ")
     );
-    Finding::new(kind::FIELDS_HONOURED, Truth::False, Reason::FieldsIgnored, message)
+    Finding::new(
+        kind::FIELDS_HONOURED,
+        Truth::False,
+        Reason::FieldsIgnored,
+        message,
+    )
 }
 
 fn restart_required(fields: &[String]) -> Finding {
@@ -318,12 +405,23 @@ fn restart_required(fields: &[String]) -> Finding {
         "These changes take effect at the next restart: {}. Restart the VM (annotation virtrigaud.io/reboot), or set spec.reconfigurePolicy.restart to WhenNeeded",
         fields.join(", ")
     );
-    Finding::new(kind::RESTART_REQUIRED, Truth::True, Reason::RestartRequired, message)
+    Finding::new(
+        kind::RESTART_REQUIRED,
+        Truth::True,
+        Reason::RestartRequired,
+        message,
+    )
 }
 
 /// Conditions that speak only while they have something to say.
-fn drop_stale(end: &PassEnd<'_>, list: &mut Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>) {
-    let told = matches!(end.outcome, Outcome::Done(Done::Converged | Done::RestartNeeded(_)));
+fn drop_stale(
+    end: &PassEnd<'_>,
+    list: &mut Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>,
+) {
+    let told = matches!(
+        end.outcome,
+        Outcome::Done(Done::Converged | Done::RestartNeeded(_))
+    );
     if told {
         conditions::clear(list, kind::DRIFTED);
     }
@@ -336,16 +434,30 @@ fn drop_stale(end: &PassEnd<'_>, list: &mut Vec<k8s_openapi::apimachinery::pkg::
 }
 
 /// One event for each change of what `Ready` says, and for a VM that got its id.
-fn transitions(end: &PassEnd<'_>, old: &VirtualMachineStatus, new: &VirtualMachineStatus) -> Vec<Note> {
+fn transitions(
+    end: &PassEnd<'_>,
+    old: &VirtualMachineStatus,
+    new: &VirtualMachineStatus,
+) -> Vec<Note> {
     let mut notes = Vec::new();
     if let (None, Some(id)) = (&old.id, &new.id) {
         let provider = &end.vm.spec.provider_ref.name;
-        notes.push(Note::normal(Reason::Created, format!("VM {id} is on provider {provider}")));
+        notes.push(Note::normal(
+            Reason::Created,
+            format!("VM {id} is on provider {provider}"),
+        ));
     }
-    let find = |s: &VirtualMachineStatus| s.conditions.iter().find(|c| c.type_ == kind::READY).cloned();
+    let find = |s: &VirtualMachineStatus| {
+        s.conditions
+            .iter()
+            .find(|c| c.type_ == kind::READY)
+            .cloned()
+    };
     let (before, after) = (find(old), find(new));
     let Some(after) = after else { return notes };
-    let says = |c: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| (c.status.clone(), c.reason.clone());
+    let says = |c: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
+        (c.status.clone(), c.reason.clone())
+    };
     let moved = before.as_ref().map(says) != Some(says(&after)) || old.phase != new.phase;
     if moved {
         notes.push(note_for(end.outcome, &after, new));
@@ -360,15 +472,20 @@ fn note_for(
 ) -> Note {
     let message = ready.message.clone();
     let reason = match (outcome, new.phase) {
-        (Outcome::Done(Done::Converged | Done::RestartNeeded(_)), Some(VMPhase::Running)) => Reason::Running,
+        (Outcome::Done(Done::Converged | Done::RestartNeeded(_)), Some(VMPhase::Running)) => {
+            Reason::Running
+        }
         (Outcome::Done(Done::Converged | Done::RestartNeeded(_)), _) => Reason::Stopped,
         _ => Reason::parse(&ready.reason).unwrap_or(Reason::ProviderError),
     };
     match outcome {
-        Outcome::Done(Done::Drifted(_)) | Outcome::Stopped(_) | Outcome::Failed(_) => Note::warning(reason, message),
-        Outcome::Waiting(Wait { on: WaitFor::ProviderUnavailable | WaitFor::ProviderMissing, .. }) => {
+        Outcome::Done(Done::Drifted(_)) | Outcome::Stopped(_) | Outcome::Failed(_) => {
             Note::warning(reason, message)
         }
+        Outcome::Waiting(Wait {
+            on: WaitFor::ProviderUnavailable | WaitFor::ProviderMissing,
+            ..
+        }) => Note::warning(reason, message),
         _ => Note::normal(reason, message),
     }
 }

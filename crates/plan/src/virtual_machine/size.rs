@@ -16,10 +16,15 @@ pub fn power_matches(desired: DesiredPower, found: PowerState) -> Option<bool> {
 
 /// The differences in size, disks and networks, as far as the provider can tell.
 pub fn differences(declared: &Shape, vm: &VmState) -> Vec<Drift> {
-    [cpu(declared, vm), memory(declared, vm), disks(declared, vm), networks(declared, vm)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        cpu(declared, vm),
+        memory(declared, vm),
+        disks(declared, vm),
+        networks(declared, vm),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Whether the provider speaks of everything that [`differences`] compares: only then does no difference mean as declared.
@@ -35,7 +40,13 @@ fn cpu(declared: &Shape, vm: &VmState) -> Option<Drift> {
 
 fn memory(declared: &Shape, vm: &VmState) -> Option<Drift> {
     let differs = vm.memory_mib != 0 && vm.memory_mib != declared.memory_mib;
-    differs.then(|| drift("spec.resources.memoryMiB", &declared.memory_mib, &vm.memory_mib))
+    differs.then(|| {
+        drift(
+            "spec.resources.memoryMiB",
+            &declared.memory_mib,
+            &vm.memory_mib,
+        )
+    })
 }
 
 /// Only disks that carry a name of ours are compared: a provider that cannot tell them apart says nothing about them.
@@ -43,7 +54,13 @@ fn disks(declared: &Shape, vm: &VmState) -> Option<Drift> {
     let found = named_disks(vm)?;
     let mut want = declared.disks.clone();
     want.sort();
-    (want != found).then(|| drift("spec.disks", &describe_disks(&want), &describe_disks(&found)))
+    (want != found).then(|| {
+        drift(
+            "spec.disks",
+            &describe_disks(&want),
+            &describe_disks(&found),
+        )
+    })
 }
 
 fn named_disks(vm: &VmState) -> Option<Vec<(String, u32)>> {
@@ -57,7 +74,10 @@ fn named_disks(vm: &VmState) -> Option<Vec<(String, u32)>> {
 }
 
 fn describe_disks(disks: &[(String, u32)]) -> String {
-    let list: Vec<_> = disks.iter().map(|(name, gib)| format!("{name}={gib}GiB")).collect();
+    let list: Vec<_> = disks
+        .iter()
+        .map(|(name, gib)| format!("{name}={gib}GiB"))
+        .collect();
     format!("[{}]", list.join(" "))
 }
 
@@ -72,5 +92,9 @@ fn networks(declared: &Shape, vm: &VmState) -> Option<Drift> {
 }
 
 fn drift(field: &'static str, declared: &impl ToString, found: &impl ToString) -> Drift {
-    Drift { field, declared: declared.to_string(), found: found.to_string() }
+    Drift {
+        field,
+        declared: declared.to_string(),
+        found: found.to_string(),
+    }
 }

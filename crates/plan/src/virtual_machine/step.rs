@@ -116,7 +116,10 @@ impl Step {
 
     /// A restart that must happen once.
     pub fn reboot(request: RequestId) -> Self {
-        Self::Power(PowerRequest { op: PowerOp::Reboot, request: Some(request) })
+        Self::Power(PowerRequest {
+            op: PowerOp::Reboot,
+            request: Some(request),
+        })
     }
 
     /// A wait that something will end.
@@ -126,7 +129,10 @@ impl Step {
 
     /// A wait with a limit.
     pub const fn wait_at_most(on: WaitFor, recheck: Duration) -> Self {
-        Self::Wait(Wait { on, recheck: Some(recheck) })
+        Self::Wait(Wait {
+            on,
+            recheck: Some(recheck),
+        })
     }
 
     /// The operation on the hypervisor that the step begins; `None` for steps that change nothing there.

@@ -17,7 +17,11 @@ pub async fn run(options: Conformance) -> anyhow::Result<()> {
         target.tls = Some(tls.with_domain_name(name));
     }
     let provider = grpc::connect(target).context("The address cannot be used")?;
-    let profile = if options.basic { Profile::simulated().basic() } else { Profile::simulated() };
+    let profile = if options.basic {
+        Profile::simulated().basic()
+    } else {
+        Profile::simulated()
+    };
     let report = polyvirt_conformance::run(Arc::new(provider), &profile).await;
     let mut out = std::io::stdout().lock();
     for outcome in &report.outcomes {

@@ -25,7 +25,10 @@ pub fn run(options: &Crds) -> anyhow::Result<()> {
 }
 
 fn yaml() -> anyhow::Result<String> {
-    let documents: Result<Vec<_>, _> = polyvirt_api::crds().iter().map(serde_saphyr::to_string).collect();
+    let documents: Result<Vec<_>, _> = polyvirt_api::crds()
+        .iter()
+        .map(serde_saphyr::to_string)
+        .collect();
     let documents = documents.context("Cannot write YAML")?;
     let trimmed: Vec<_> = documents.iter().map(|d| d.trim_end()).collect();
     Ok(format!("---\n{}\n", trimmed.join("\n---\n")))

@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use clap::CommandFactory;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
 use polyvirt_contract::ErrorKind;
 use polyvirt_engine::metrics::{Circuit, KindLabel, Metrics, ProviderLabels};
 use polyvirt_plan::Reason;
@@ -35,8 +37,16 @@ fn cli() -> String {
 
 fn help(page: &mut String, command: &mut clap::Command, path: &str, depth: usize) {
     let text = command.render_long_help().to_string();
-    let _ = write!(page, "\n{} `{path}`\n\n```text\n{}\n```\n", "#".repeat(depth), text.trim_end());
-    for child in command.get_subcommands_mut().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
+    let _ = write!(
+        page,
+        "\n{} `{path}`\n\n```text\n{}\n```\n",
+        "#".repeat(depth),
+        text.trim_end()
+    );
+    for child in command
+        .get_subcommands_mut()
+        .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+    {
         let path = format!("{path} {}", child.get_name());
         help(page, child, &path, depth + 1);
     }
@@ -44,19 +54,53 @@ fn help(page: &mut String, command: &mut clap::Command, path: &str, depth: usize
 
 fn conditions() -> String {
     let kinds = [
-        (kind::READY, "Every kind", "As declared. False: the reason says what is missing; `kubectl wait --for=condition=Ready` waits for it."),
+        (
+            kind::READY,
+            "Every kind",
+            "As declared. False: the reason says what is missing; `kubectl wait --for=condition=Ready` waits for it.",
+        ),
         (kind::PROVISIONING, "VirtualMachine", "Being created."),
-        (kind::RECONFIGURING, "VirtualMachine", "Size, disks or networks are being changed."),
-        (kind::DELETING, "Every kind", "Being deleted; the message says what it waits for and how to force it."),
-        (kind::DRIFTED, "VirtualMachine", "Somebody changed the VM on the hypervisor."),
-        (kind::RESTART_REQUIRED, "VirtualMachine", "A change takes effect at the next restart."),
-        (kind::FIELDS_HONOURED, "VirtualMachine", "False: some fields that are set do nothing on this provider."),
+        (
+            kind::RECONFIGURING,
+            "VirtualMachine",
+            "Size, disks or networks are being changed.",
+        ),
+        (
+            kind::DELETING,
+            "Every kind",
+            "Being deleted; the message says what it waits for and how to force it.",
+        ),
+        (
+            kind::DRIFTED,
+            "VirtualMachine",
+            "Somebody changed the VM on the hypervisor.",
+        ),
+        (
+            kind::RESTART_REQUIRED,
+            "VirtualMachine",
+            "A change takes effect at the next restart.",
+        ),
+        (
+            kind::FIELDS_HONOURED,
+            "VirtualMachine",
+            "False: some fields that are set do nothing on this provider.",
+        ),
         (kind::IMPORTING, "VMImage", "On its way to a provider."),
-        (kind::RUNTIME_READY, "Provider", "The code that speaks to the hypervisor runs."),
+        (
+            kind::RUNTIME_READY,
+            "Provider",
+            "The code that speaks to the hypervisor runs.",
+        ),
         (kind::AVAILABLE, "Provider", "The hypervisor answers."),
-        (kind::CAPABILITIES, "Provider", "What the provider can do was read from it."),
+        (
+            kind::CAPABILITIES,
+            "Provider",
+            "What the provider can do was read from it.",
+        ),
     ];
-    let mut page = format!("{HEAD}# Conditions and reasons\n\n## Conditions\n\n| condition | on | meaning |\n|---|---|---|\n");
+    let mut page = format!(
+        "{HEAD}# Conditions and reasons\n\n## Conditions\n\n| condition | on | meaning |\n|---|---|---|\n"
+    );
     for (name, on, meaning) in kinds {
         let _ = writeln!(page, "| `{name}` | {on} | {meaning} |");
     }
@@ -70,11 +114,24 @@ fn conditions() -> String {
 /// A family shows itself only once it has a sample, so each gets one.
 fn sampled() -> Metrics {
     let metrics = Metrics::default();
-    let provider = ProviderLabels { provider_type: "mock".into(), provider: "default/playground".into() };
+    let provider = ProviderLabels {
+        provider_type: "mock".into(),
+        provider: "default/playground".into(),
+    };
     metrics.pass("VirtualMachine", "success", Duration::ZERO);
-    metrics.call(&provider, "Create", Err(ErrorKind::Unavailable), Duration::ZERO);
+    metrics.call(
+        &provider,
+        "Create",
+        Err(ErrorKind::Unavailable),
+        Duration::ZERO,
+    );
     metrics.circuit(&provider, Circuit::Open);
-    metrics.objects.get_or_create(&KindLabel { kind: "VirtualMachine" }).set(1);
+    metrics
+        .objects
+        .get_or_create(&KindLabel {
+            kind: "VirtualMachine",
+        })
+        .set(1);
     metrics
 }
 
@@ -88,24 +145,42 @@ fn metrics() -> String {
     );
     let lines: Vec<_> = text.lines().collect();
     for (i, line) in lines.iter().enumerate() {
-        let Some((name, meaning)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' ')) else { continue };
-        let kind = lines.get(i + 1).and_then(|l| l.rsplit(' ').next()).unwrap_or_default();
+        let Some((name, meaning)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' '))
+        else {
+            continue;
+        };
+        let kind = lines
+            .get(i + 1)
+            .and_then(|l| l.rsplit(' ').next())
+            .unwrap_or_default();
         let suffix = if kind == "counter" { "_total" } else { "" };
         let labels = lines.get(i + 2).map(|l| labels(l)).unwrap_or_default();
-        let _ = writeln!(page, "| `{name}{suffix}` | {kind} | {labels} | {} |", meaning.trim_end_matches('.'));
+        let _ = writeln!(
+            page,
+            "| `{name}{suffix}` | {kind} | {labels} | {} |",
+            meaning.trim_end_matches('.')
+        );
     }
     page
 }
 
 /// The names of the labels of a sample.
 fn labels(sample: &str) -> String {
-    let inside = sample.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(inside, _)| inside);
-    let names = inside.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| format!("`{name}`"));
+    let inside = sample
+        .split_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'))
+        .map_or("", |(inside, _)| inside);
+    let names = inside
+        .split(',')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, _)| format!("`{name}`"));
     names.collect::<Vec<_>>().join(", ")
 }
 
 fn api() -> String {
-    let mut page = format!("{HEAD}# API\n\nThe kinds of `infra.virtrigaud.io/v1beta1`. `*` marks a field that is required; `kubectl explain` tells the same.\n");
+    let mut page = format!(
+        "{HEAD}# API\n\nThe kinds of `infra.virtrigaud.io/v1beta1`. `*` marks a field that is required; `kubectl explain` tells the same.\n"
+    );
     for crd in polyvirt_api::crds() {
         kind_page(&mut page, &crd);
     }
@@ -116,9 +191,19 @@ fn kind_page(page: &mut String, crd: &CustomResourceDefinition) {
     let names = &crd.spec.names;
     let short = names.short_names.clone().unwrap_or_default().join(", ");
     let _ = write!(page, "\n## {}\n\n", names.kind);
-    let schema = crd.spec.versions.first().and_then(|v| v.schema.as_ref()).and_then(|s| s.open_api_v3_schema.as_ref());
+    let schema = crd
+        .spec
+        .versions
+        .first()
+        .and_then(|v| v.schema.as_ref())
+        .and_then(|s| s.open_api_v3_schema.as_ref());
     let Some(schema) = schema else { return };
-    let _ = write!(page, "{} Plural `{}`, short `{short}`.\n\n| field | type | meaning |\n|---|---|---|\n", sentence(schema.description.as_deref()), names.plural);
+    let _ = write!(
+        page,
+        "{} Plural `{}`, short `{short}`.\n\n| field | type | meaning |\n|---|---|---|\n",
+        sentence(schema.description.as_deref()),
+        names.plural
+    );
     for part in ["spec", "status"] {
         if let Some(node) = schema.properties.as_ref().and_then(|p| p.get(part)) {
             fields(page, part, node);
@@ -128,12 +213,24 @@ fn kind_page(page: &mut String, crd: &CustomResourceDefinition) {
 
 /// Structures of Kubernetes itself are documented there; ours are shown to the last field.
 fn fields(page: &mut String, path: &str, node: &JSONSchemaProps) {
-    const FOREIGN: [&str; 6] = ["affinity", "livenessProbe", "readinessProbe", "securityContext", "env", "conditions"];
+    const FOREIGN: [&str; 6] = [
+        "affinity",
+        "livenessProbe",
+        "readinessProbe",
+        "securityContext",
+        "env",
+        "conditions",
+    ];
     let required = node.required.clone().unwrap_or_default();
     for (name, child) in node.properties.iter().flatten() {
         let full = format!("{path}.{name}");
         let star = if required.contains(name) { "*" } else { "" };
-        let _ = writeln!(page, "| `{full}`{star} | {} | {} |", type_of(child), sentence(child.description.as_deref()).replace('|', "\\|"));
+        let _ = writeln!(
+            page,
+            "| `{full}`{star} | {} | {} |",
+            type_of(child),
+            sentence(child.description.as_deref()).replace('|', "\\|")
+        );
         if !FOREIGN.contains(&name.as_str()) {
             below(page, &full, child);
         }
@@ -141,7 +238,9 @@ fn fields(page: &mut String, path: &str, node: &JSONSchemaProps) {
 }
 
 fn below(page: &mut String, path: &str, node: &JSONSchemaProps) {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{JSONSchemaPropsOrArray, JSONSchemaPropsOrBool};
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    };
     fields(page, path, node);
     if let Some(JSONSchemaPropsOrArray::Schema(item)) = &node.items {
         fields(page, &format!("{path}[]"), item);
@@ -153,7 +252,10 @@ fn below(page: &mut String, path: &str, node: &JSONSchemaProps) {
 
 fn type_of(node: &JSONSchemaProps) -> String {
     if let Some(values) = &node.enum_ {
-        let words: Vec<_> = values.iter().map(|v| v.0.as_str().map_or_else(|| v.0.to_string(), str::to_owned)).collect();
+        let words: Vec<_> = values
+            .iter()
+            .map(|v| v.0.as_str().map_or_else(|| v.0.to_string(), str::to_owned))
+            .collect();
         return words.join(" \\| ");
     }
     let kind = node.type_.clone().unwrap_or_else(|| "quantity".to_owned());
@@ -164,7 +266,10 @@ fn type_of(node: &JSONSchemaProps) -> String {
 }
 
 fn sentence(text: Option<&str>) -> String {
-    text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    text.unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]
@@ -181,7 +286,11 @@ mod tests {
                 std::fs::write(&path, &text).expect("written");
             }
             let there = std::fs::read_to_string(&path).unwrap_or_default();
-            assert!(there == text, "{} is old: run make generate", path.display());
+            assert!(
+                there == text,
+                "{} is old: run make generate",
+                path.display()
+            );
         }
     }
 

@@ -18,7 +18,10 @@ use crate::registry::Registry;
 pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     let client = client(&options).await?;
     let metrics = Arc::new(Metrics::default());
-    let config = manager::Config { namespaces: options.namespaces.clone(), concurrency: options.concurrency };
+    let config = manager::Config {
+        namespaces: options.namespaces.clone(),
+        concurrency: options.concurrency,
+    };
     let registry = Arc::new(Registry::new(client.clone()));
     let manager = Manager::new(client, config, registry, metrics.clone());
     serve(&options, &manager, &metrics).await?;
@@ -50,12 +53,20 @@ async fn serve(options: &cli::Manager, manager: &Manager, metrics: &Metrics) -> 
 async fn client(options: &cli::Manager) -> anyhow::Result<Client> {
     let mut config = match &options.kubeconfig {
         Some(path) => {
-            let file = Kubeconfig::read_from(path).with_context(|| format!("Cannot read {}", path.display()))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.context("The kubeconfig cannot be used")?
+            let file = Kubeconfig::read_from(path)
+                .with_context(|| format!("Cannot read {}", path.display()))?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .context("The kubeconfig cannot be used")?
         }
-        None => Config::infer().await.context("No cluster: name a file with --kubeconfig or set KUBECONFIG")?,
+        None => Config::infer()
+            .await
+            .context("No cluster: name a file with --kubeconfig or set KUBECONFIG")?,
     };
     let agent = format!("polyvirt-manager/{}", env!("CARGO_PKG_VERSION"));
-    config.headers.push((axum::http::header::USER_AGENT, agent.parse().context("Not a header")?));
+    config.headers.push((
+        axum::http::header::USER_AGENT,
+        agent.parse().context("Not a header")?,
+    ));
     Client::try_from(config).context("The kubeconfig cannot be used")
 }

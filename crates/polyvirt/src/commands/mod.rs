@@ -25,7 +25,9 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
     runtime.context("Cannot start the runtime")?.block_on(work)
 }
 

@@ -17,10 +17,19 @@ pub fn health(ready: watch::Receiver<bool>) -> Router {
     let readiness = move || {
         let ready = *ready.borrow();
         async move {
-            if ready { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready: the caches are not filled yet") }
+            if ready {
+                (StatusCode::OK, "ok")
+            } else {
+                (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "not ready: the caches are not filled yet",
+                )
+            }
         }
     };
-    Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(readiness))
+    Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(readiness))
 }
 
 /// The counters, as OpenMetrics text.
@@ -33,15 +42,28 @@ fn scrape(registry: &Mutex<Registry>) -> impl IntoResponse + use<> {
     let mut text = String::new();
     let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
     let written = prometheus_client::encoding::text::encode(&mut text, &registry);
-    let status = if written.is_ok() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
-    (status, [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+    let status = if written.is_ok() {
+        StatusCode::OK
+    } else {
+        StatusCode::INTERNAL_SERVER_ERROR
+    };
+    (
+        status,
+        [(
+            header::CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        text,
+    )
 }
 
 /// Serves in the background, or says why the address cannot be had.
 pub async fn serve(what: &'static str, address: SocketAddr, routes: Router) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("Cannot serve {what} on {address}: stop what uses the port, or choose another address"))?;
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "Cannot serve {what} on {address}: stop what uses the port, or choose another address"
+        )
+    })?;
     tracing::info!(%address, "serving {what}");
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {

@@ -23,7 +23,9 @@ pub async fn run(options: ProviderCommand) -> anyhow::Result<()> {
         probes::serve("health", address, probes::health(ready)).await?;
     }
     tracing::info!(kind = ?options.kind, port = options.port, tls = serve.tls.is_some(), "provider serves");
-    grpc::serve(provider, serve, stop_signal()).await.context("The provider cannot be served")
+    grpc::serve(provider, serve, stop_signal())
+        .await
+        .context("The provider cannot be served")
 }
 
 fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>> {
@@ -42,14 +44,26 @@ fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>> {
 fn tls(options: &ProviderCommand) -> anyhow::Result<Option<ServerTls>> {
     let dir = &options.tls_dir;
     let files = ["tls.crt", "tls.key", "ca.crt"].map(|name| dir.join(name));
-    let missing: Vec<_> = files.iter().filter(|f| !f.exists()).map(|f| f.display().to_string()).collect();
+    let missing: Vec<_> = files
+        .iter()
+        .filter(|f| !f.exists())
+        .map(|f| f.display().to_string())
+        .collect();
     match (missing.len(), options.insecure) {
         (0, _) => Ok(Some(ServerTls::in_directory(dir))),
         (3, true) => {
-            tracing::warn!("serving without TLS, as VIRTRIGAUD_PROVIDER_INSECURE allows: anybody who reaches the port controls the VMs");
+            tracing::warn!(
+                "serving without TLS, as VIRTRIGAUD_PROVIDER_INSECURE allows: anybody who reaches the port controls the VMs"
+            );
             Ok(None)
         }
-        (3, false) => bail!("No certificates in {}: put tls.crt, tls.key and ca.crt there, or set VIRTRIGAUD_PROVIDER_INSECURE=true for a test", dir.display()),
-        _ => bail!("Certificates are incomplete, missing: {}", missing.join(", ")),
+        (3, false) => bail!(
+            "No certificates in {}: put tls.crt, tls.key and ca.crt there, or set VIRTRIGAUD_PROVIDER_INSECURE=true for a test",
+            dir.display()
+        ),
+        _ => bail!(
+            "Certificates are incomplete, missing: {}",
+            missing.join(", ")
+        ),
     }
 }

@@ -109,9 +109,7 @@ impl Wish {
 
     /// The spec that says so.
     pub fn spec(&self) -> Value {
-        let disk = |(name, gib): &(&str, u32)| {
-            json!({"name": name, "sizeGiB": gib, "expandPolicy": "Online"})
-        };
+        let disk = |(name, gib): &(&str, u32)| json!({"name": name, "sizeGiB": gib, "expandPolicy": "Online"});
         json!({
             "resources": {"cpu": self.cpu},
             "powerState": self.power,

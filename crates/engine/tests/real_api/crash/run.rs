@@ -127,7 +127,9 @@ impl Run {
     async fn edit(&self, wish: &Wish) {
         let change = json!({"spec": wish.spec()});
         insist(async || {
-            let edited = self.world.try_edit::<VirtualMachine>(&wish.name, change.clone());
+            let edited = self
+                .world
+                .try_edit::<VirtualMachine>(&wish.name, change.clone());
             edited.await.map(drop)
         })
         .await;
@@ -135,10 +137,12 @@ impl Run {
 
     async fn delete(&self, name: &str) {
         let api = self.world.api::<VirtualMachine>();
-        insist(async || match api.delete(name, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            other => other.map(drop),
-        })
+        insist(
+            async || match api.delete(name, &DeleteParams::default()).await {
+                Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+                other => other.map(drop),
+            },
+        )
         .await;
     }
 
@@ -180,11 +184,17 @@ impl Run {
         }
         for (id, before) in &self.strangers {
             if self.mock.vm(id) != *before {
-                return Err(format!("The stranger {id} was touched: {:?}", self.mock.vm(id)));
+                return Err(format!(
+                    "The stranger {id} was touched: {:?}",
+                    self.mock.vm(id)
+                ));
             }
         }
         let journal = self.mock.journal();
-        let created = journal.iter().filter(|e| e.what == Happened::Created).count();
+        let created = journal
+            .iter()
+            .filter(|e| e.what == Happened::Created)
+            .count();
         if created > self.wishes.len() {
             return Err(format!("{created} were created: {journal:#?}"));
         }
@@ -195,12 +205,27 @@ impl Run {
         let vms = self.mock.vms();
         let ours: Vec<_> = vms.iter().filter(|vm| vm.name == wish.name).collect();
         let [vm] = ours.as_slice() else {
-            return Err(format!("{} is there {} times: {vms:#?}", wish.name, ours.len()));
+            return Err(format!(
+                "{} is there {} times: {vms:#?}",
+                wish.name,
+                ours.len()
+            ));
         };
-        let power = if wish.power == "On" { PowerState::On } else { PowerState::Off };
-        let disks = vm.disks.iter().flatten().map(|d| (d.name.as_str(), d.size_gib));
+        let power = if wish.power == "On" {
+            PowerState::On
+        } else {
+            PowerState::Off
+        };
+        let disks = vm
+            .disks
+            .iter()
+            .flatten()
+            .map(|d| (d.name.as_str(), d.size_gib));
         let same_disks = disks.collect::<Vec<_>>() == wish.disks;
-        let owned = vm.owner.as_ref().is_some_and(|owner| owner.name == wish.name);
+        let owned = vm
+            .owner
+            .as_ref()
+            .is_some_and(|owner| owner.name == wish.name);
         if (vm.cpu, vm.power) == (wish.cpu, power) && same_disks && owned {
             return Ok(());
         }
@@ -227,7 +252,10 @@ fn route(world: &World, mock: &Arc<Mock>, way: Way) -> Option<WireServer> {
 async fn insist(attempt: impl AsyncFn() -> Result<(), kube::Error>) {
     let deadline = Instant::now() + PATIENCE;
     while let Err(error) = attempt().await {
-        assert!(Instant::now() < deadline, "the API server never took it: {error}");
+        assert!(
+            Instant::now() < deadline,
+            "the API server never took it: {error}"
+        );
         sleep(Duration::from_millis(100)).await;
     }
 }

@@ -62,6 +62,9 @@ impl Recorder {
     /// What was said of a VM so far, without repeats.
     pub fn of(&self, name: &str) -> Vec<Said> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|said| said.name == name).cloned().collect()
+        all.iter()
+            .filter(|said| said.name == name)
+            .cloned()
+            .collect()
     }
 }
