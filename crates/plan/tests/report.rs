@@ -48,6 +48,7 @@ fn created() -> Record {
         applied: Applied {
             power: Some(DesiredPower::On),
             shape: Some(shape),
+            ..Applied::default()
         },
         ..Record::default()
     }
@@ -63,6 +64,7 @@ fn end(
     let desired = Desired::default();
     report(&PassEnd {
         vm,
+        generation: vm.metadata.generation,
         record,
         intent: Intent::Missing,
         outcome,

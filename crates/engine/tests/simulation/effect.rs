@@ -65,14 +65,6 @@ impl Effect {
                 | Self::Secret
         )
     }
-
-    /// Whether it changes something; else it only asks.
-    pub const fn changes(self) -> bool {
-        !matches!(
-            self,
-            Self::Secret | Self::Describe | Self::Find | Self::ListVms | Self::TaskStatus
-        )
-    }
 }
 
 /// On which side of an effect something happens.

@@ -81,7 +81,8 @@ impl Manager {
     /// Whether the queue may have a pass to begin.
     pub fn has_ready(&self) -> bool {
         let now = self.sim.mock.now();
-        self.feeds.listed() && (self.queue.len() > 0 || self.due.values().any(|due| *due <= now))
+        self.feeds.listed()
+            && (self.queue.waiting() > 0 || self.due.values().any(|due| *due <= now))
     }
 
     /// Begins the next pass that the queue has. False if it has none.

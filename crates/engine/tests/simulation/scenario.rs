@@ -86,11 +86,6 @@ impl Scenario {
         self.sim.world().script.push((effect, fate));
     }
 
-    /// The manager dies at the effect of this number, counted from the beginning.
-    pub fn crash_at(&self, number: u64, side: Side) {
-        self.sim.world().crash_at.push((number, side));
-    }
-
     /// Lets everything happen that can, and every wait end.
     pub fn settle(&mut self) {
         let result = self.schedule.come_to_rest();

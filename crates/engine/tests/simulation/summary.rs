@@ -39,10 +39,6 @@ impl Summary {
             }
         }
     }
-
-    pub fn of(&self, effect: Effect, fate: Fate) -> u64 {
-        self.fates.get(&(effect, fate)).copied().unwrap_or(0)
-    }
 }
 
 impl std::fmt::Display for Summary {
