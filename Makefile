@@ -44,7 +44,7 @@ clean: ## Remove everything that was built (the cached control plane stays)
 test: ## Everything: tools, lint and all tests, on a real etcd and kube-apiserver
 	@$(STEP) tools $(MAKE) tools
 	@failed=(); \
-	$(STEP) lint $(MAKE) lint || failed+=(lint); \
+	$(STEP) format cargo fmt --all --check || failed+=(format); \
 	$(STEP) tests $(MAKE) test-all || failed+=(tests); \
 	if [ $${#failed[@]} -gt 0 ]; then echo "make test: FAILED: $${failed[*]}" >&2; exit 1; fi; \
 	echo "make test: all passed"
