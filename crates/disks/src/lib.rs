@@ -1,0 +1,1 @@
+//! Disk images and what is made of them.

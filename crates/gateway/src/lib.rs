@@ -1,0 +1,1 @@
+//! Consoles and commands in guests, behind the API server.

@@ -1,0 +1,1 @@
+//! QEMU, driven directly over QMP.
