@@ -88,5 +88,6 @@ run: ## Run the manager on this machine against the cluster of the current kubec
 ##@ This machine
 
 .PHONY: tools
-tools: ## Install what is missing to build and test: packages, toolchain, etcd and kube-apiserver
+tools: ## Install what is missing to build and test: packages, toolchain, etcd and kube-apiserver, QEMU
 	@hack/tools.sh
+	@hack/packages.sh

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Installs what real virtual machines need on this machine: QEMU, the UEFI firmware, and the tools that hack/guest.sh
+# builds the test guest with. Installs only what is missing, and says what. Safe to run again: then it only looks.
+#
+# It is the one script that needs root, itself or by sudo, and only if something is missing.
+set -euo pipefail
+
+# The oldest QEMU that the tests are expected to pass with. Newer than Debian 12 has, so there it comes from backports.
+OLDEST_QEMU=8.2
+VM_USER=polyvirt-qemu
+BACKPORTS=/etc/apt/sources.list.d/polyvirt-backports.sources
+QEMU_PACKAGES=(qemu-system-x86 qemu-utils)
+OTHER_PACKAGES=(ovmf cpio dosfstools e2fsprogs fdisk kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
+PROGRAMS=(qemu-system-x86_64 qemu-img cpio mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd)
+
+# What lies in sbin is not in the PATH of a Debian user.
+export PATH=$PATH:/usr/sbin:/sbin
+
+say() { printf 'packages: %s\n' "$*"; }
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+has() { command -v "$1" >/dev/null; }
+is_root() { [ "$(id -u)" = 0 ]; }
+as_root() {
+  if is_root; then "$@"; else sudo "$@"; fi
+}
+
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+missing_packages() {
+  local name
+  for name in "${QEMU_PACKAGES[@]}" "${OTHER_PACKAGES[@]}"; do
+    is_installed "$name" || echo "$name"
+  done
+}
+
+missing_programs() {
+  local name
+  for name in "${PROGRAMS[@]}"; do
+    has "$name" || echo "$name"
+  done
+}
+
+# at_least OLDEST VERSION
+at_least() { printf '%s\n%s\n' "$1" "$2" | sort --version-sort --check=quiet; }
+
+qemu_version() { qemu-system-x86_64 --version | sed -n '1s/.*version \([0-9.]*[0-9]\).*/\1/p'; }
+
+qemu_is_too_old() { has qemu-system-x86_64 && ! at_least "$OLDEST_QEMU" "$(qemu_version)"; }
+
+is_debian_12() { grep -qx 'VERSION_CODENAME=bookworm' /etc/os-release && grep -qx 'ID=debian' /etc/os-release; }
+
+# The value of FIELD in the paragraph of debian.sources that names the suite bookworm.
+debian_source() {
+  awk -v RS= -v field="$1" '/\nSuites:[^\n]* ?bookworm( |\n)/ {
+    count = split($0, line, "\n")
+    for (i = 1; i <= count; i++) if (sub("^" field ": *", "", line[i])) { print line[i]; exit }
+  }' /etc/apt/sources.list.d/debian.sources 2>/dev/null
+}
+
+backports_source() {
+  local uris signed_by
+  uris=$(debian_source URIs) signed_by=$(debian_source Signed-By)
+  cat <<EOF
+# Added by hack/packages.sh of Polyvirt: Debian 12 itself has QEMU 7.2.
+Types: deb
+URIs: ${uris:-http://deb.debian.org/debian}
+Suites: bookworm-backports
+Components: main
+Signed-By: ${signed_by:-/usr/share/keyrings/debian-archive-keyring.gpg}
+EOF
+}
+
+has_backports() { grep -rqs '^[^#]*bookworm-backports' /etc/apt/sources.list /etc/apt/sources.list.d --include='*.list' --include='*.sources'; }
+
+add_backports() {
+  has_backports && return
+  say "adding bookworm-backports as $BACKPORTS"
+  backports_source | as_root tee "$BACKPORTS" >/dev/null
+}
+
+apt_install() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    -o DPkg::Lock::Timeout=300 "$@" </dev/null >/dev/null
+}
+
+install_packages() {
+  local command="apt-get install $*"
+  is_root || has sudo || die "missing packages: $*. There is neither root nor sudo. As root, run: $0"
+  say "installing $*"
+  if is_debian_12; then add_backports; fi
+  as_root apt-get update -qq -o DPkg::Lock::Timeout=300 || say "the lists could not be updated; trying with the old ones"
+  if is_debian_12; then
+    # One transaction for QEMU alone: all its packages must come from the same suite.
+    apt_install -t bookworm-backports "${QEMU_PACKAGES[@]}" || die "QEMU could not be installed from bookworm-backports"
+  fi
+  apt_install "$@" || die "could not be installed: $command"
+}
+
+# Where there is no apt the programs themselves are asked for.
+without_apt() {
+  local missing
+  missing=$(missing_programs | xargs)
+  [ -z "$missing" ] || die "missing programs: $missing. This is no Debian: install them by hand"
+}
+
+packages() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  if [ "${#missing[@]}" -eq 0 ] && is_debian_12 && qemu_is_too_old; then missing=("${QEMU_PACKAGES[@]}"); fi
+  [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
+}
+
+check_qemu() {
+  has qemu-system-x86_64 || die "no qemu-system-x86_64 after the installation"
+  if qemu_is_too_old; then
+    say "QEMU $(qemu_version) is too old: $OLDEST_QEMU or later is needed, and this system offers none. Some tests will fail"
+  fi
+}
+
+# A provider that runs as root gives this user to its VMs, so that a guest that breaks out of QEMU owns nothing.
+vm_user() {
+  if ! is_root || getent passwd "$VM_USER" >/dev/null; then return; fi
+  say "adding the system user $VM_USER"
+  useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$VM_USER"
+}
+
+if has dpkg-query && has apt-get; then packages; else without_apt; fi
+check_qemu
+vm_user
+say "QEMU $(qemu_version): ok"
