@@ -118,7 +118,11 @@ impl Builder {
 }
 
 /// Writes down where the control plane will be, and returns how to reach it.
-async fn announce(state: &StateDir, pki: &Pki, ports: Ports) -> Result<kube::Config, Error> {
+pub(crate) async fn announce(
+    state: &StateDir,
+    pki: &Pki,
+    ports: Ports,
+) -> Result<kube::Config, Error> {
     let text = kubeconfig::text(&ports.apiserver_url(), pki)?;
     write_private(&state.kubeconfig(), text.as_bytes())?;
     state.remember_ports(ports)?;
@@ -272,7 +276,7 @@ impl ControlPlane {
 
     async fn until_ready(&self) -> Result<(), Error> {
         let started = Instant::now();
-        let client = self.probing_client()?;
+        let client = probing_client(&self.config)?;
         loop {
             self.check_alive()?;
             let Err(reason) = probe(&client).await else {
@@ -283,12 +287,6 @@ impl ControlPlane {
             }
             sleep(READY_POLL).await;
         }
-    }
-
-    fn probing_client(&self) -> Result<Client, Error> {
-        let mut config = self.config.clone();
-        config.default_retry = false;
-        Ok(Client::try_from(config)?)
     }
 
     fn check_alive(&self) -> Result<(), Error> {
@@ -312,8 +310,15 @@ impl ControlPlane {
     }
 }
 
+/// A client that says at once what it sees.
+pub(crate) fn probing_client(config: &kube::Config) -> Result<Client, Error> {
+    let mut config = config.clone();
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
 /// Fails with the reason why the API server cannot be used yet.
-async fn probe(client: &Client) -> Result<(), String> {
+pub async fn probe(client: &Client) -> Result<(), String> {
     let ready = async {
         let request = Request::new("").get("readyz", &GetParams::default());
         client

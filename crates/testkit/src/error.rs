@@ -64,6 +64,33 @@ pub enum Error {
         log_tail: String,
     },
 
+    /// A process that was to stay has ended.
+    #[error("{name} has ended; its log is {}, which ends with:\n{log_tail}", .log.display())]
+    Ended {
+        /// Which one.
+        name: String,
+        /// Its whole log.
+        log: PathBuf,
+        /// The last lines of that log.
+        log_tail: String,
+    },
+
+    /// Somebody else listens where a component has to.
+    #[error(
+        "Port {port} of 127.0.0.1, which {name} needs, cannot be had ({source}): {holder} has it. \
+         Stop that, or choose another port"
+    )]
+    PortTaken {
+        /// The component.
+        name: String,
+        /// The port.
+        port: u16,
+        /// Who has it, as far as we can see.
+        holder: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+
     /// The API server runs but does not become ready.
     #[error(
         "The API server is not ready after {} s ({reason}); its log is {}, which ends with:\n{log_tail}",

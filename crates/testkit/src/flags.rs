@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use crate::pki::Pki;
+use crate::pki::{FRONT_PROXY, Pki};
 use crate::ports::Ports;
 use crate::state::StateDir;
 
@@ -39,7 +39,8 @@ pub(crate) fn etcd(state: &StateDir, pki: &Pki, ports: Ports) -> Vec<String> {
 
 /// The command line of the API server.
 pub(crate) fn apiserver(pki: &Pki, ports: Ports) -> Vec<String> {
-    vec![
+    let mut flags = aggregation(pki);
+    flags.extend([
         flag("bind-address", "127.0.0.1"),
         flag("advertise-address", "127.0.0.1"),
         flag("secure-port", ports.apiserver),
@@ -64,6 +65,20 @@ pub(crate) fn apiserver(pki: &Pki, ports: Ports) -> Vec<String> {
         flag("disable-admission-plugins", "ServiceAccount"),
         flag("endpoint-reconciler-type", "none"),
         flag("profiling", false),
+    ]);
+    flags
+}
+
+/// Lets the API server hand requests on to others, in the name of its users.
+fn aggregation(pki: &Pki) -> Vec<String> {
+    vec![
+        file_flag("requestheader-client-ca-file", pki, "front-proxy-ca.crt"),
+        flag("requestheader-allowed-names", FRONT_PROXY),
+        flag("requestheader-username-headers", "X-Remote-User"),
+        flag("requestheader-group-headers", "X-Remote-Group"),
+        flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+        file_flag("proxy-client-cert-file", pki, "front-proxy.crt"),
+        file_flag("proxy-client-key-file", pki, "front-proxy.key"),
     ]
 }
 

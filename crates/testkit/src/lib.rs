@@ -1,7 +1,7 @@
 //! A real local control plane for tests, the benchmark and polyvirt up.
 //!
 //! [`ControlPlane`] runs etcd and kube-apiserver as child processes on loopback, with TLS, client
-//! certificates and RBAC. There is no controller manager: nothing collects garbage by owner
+//! certificates, RBAC and API aggregation. There is no controller manager: nothing collects garbage by owner
 //! reference, and a deleted namespace stays in `Terminating`.
 //!
 //! ```no_run
@@ -16,16 +16,19 @@ mod assets;
 pub mod audit;
 mod cluster;
 mod control_plane;
+pub mod detached;
 mod error;
 mod flags;
 mod keeper;
 mod kubeconfig;
+pub mod local;
 mod pki;
 mod ports;
+pub mod proc;
 mod process;
 mod spawner;
 mod state;
 
 pub use cluster::{install_crds, namespace, shared};
-pub use control_plane::{Builder, ControlPlane, Rss};
+pub use control_plane::{Builder, ControlPlane, Rss, probe};
 pub use error::{Component, Error};

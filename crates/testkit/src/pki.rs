@@ -17,6 +17,9 @@ const BOTH: &[ExtendedKeyUsagePurpose] = &[
     ExtendedKeyUsagePurpose::ClientAuth,
 ];
 
+/// The name of the API server towards aggregated ones.
+pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
+
 /// The certificates and keys of one control plane, as files that only their owner can read.
 ///
 /// They do not expire: they open one folder's data on one machine, and removing the folder revokes
@@ -63,6 +66,13 @@ fn generate(folder: &Path) -> Result<(), Error> {
         group: Some("system:masters"),
     };
     cluster.issue("admin", admin, CLIENT)?;
+    // An authority of its own: whoever it vouches for may speak in the name of any user.
+    let front_proxy = Authority::new(folder, "front-proxy-ca", "polyvirt-local-front-proxy-ca")?;
+    let proxy = Subject {
+        name: FRONT_PROXY,
+        group: None,
+    };
+    front_proxy.issue("front-proxy", proxy, CLIENT)?;
     // An authority of its own: no certificate of the cluster opens the store.
     let store = Authority::new(folder, "etcd-ca", "polyvirt-local-etcd-ca")?;
     store.issue(
@@ -185,6 +195,9 @@ mod tests {
                 0o600
             );
         }
-        assert!(!folder.join("ca.key").exists() && !folder.join("etcd-ca.key").exists());
+        for authority in ["ca", "etcd-ca", "front-proxy-ca"] {
+            assert!(folder.join(format!("{authority}.crt")).exists());
+            assert!(!folder.join(format!("{authority}.key")).exists());
+        }
     }
 }

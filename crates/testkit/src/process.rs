@@ -133,7 +133,7 @@ fn read_end(log: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn append_to(log: &Path) -> std::io::Result<File> {
+pub(crate) fn append_to(log: &Path) -> std::io::Result<File> {
     OpenOptions::new()
         .create(true)
         .append(true)
@@ -155,7 +155,7 @@ fn dying_with_parent(program: &Path) -> Command {
     command
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path: OsString = env::var_os("PATH")?;
     env::split_paths(&path)
         .map(|folder| folder.join(name))
