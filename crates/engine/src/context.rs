@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
-use polyvirt_contract::model::VmState;
+use polyvirt_contract::ProviderError;
+use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_plan::virtual_machine::Sent;
 
 use crate::cluster::Cluster;
@@ -36,6 +37,8 @@ pub struct Stores {
 pub struct Memo {
     /// The last change that was sent, and the VM as it was then.
     pub sent: Option<(Sent, Option<Arc<VmState>>)>,
+    /// The last request that the provider refused for what it says, and why.
+    pub refused: Option<Arc<(CreateVm, ProviderError)>>,
 }
 
 /// Tells the time; the simulation has its own.
@@ -101,7 +104,7 @@ impl Context {
     /// Remembers something of a VM; nothing is kept for a VM of which there is nothing to remember.
     pub fn remember(&self, key: &ObjectKey, memo: Memo) {
         let mut memos = self.memos.lock().unwrap_or_else(PoisonError::into_inner);
-        if memo.sent.is_some() {
+        if memo.sent.is_some() || memo.refused.is_some() {
             memos.insert(key.clone(), memo);
         } else {
             memos.remove(key);

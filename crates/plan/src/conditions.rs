@@ -51,6 +51,21 @@ pub mod kind {
     pub const CAPABILITIES: &str = "CapabilitiesReported";
     /// An image is on its way.
     pub const IMPORTING: &str = "Importing";
+
+    /// All of them. Conditions of other kinds are other people's.
+    pub const ALL: [&str; 11] = [
+        READY,
+        PROVISIONING,
+        RECONFIGURING,
+        DELETING,
+        DRIFTED,
+        RESTART_REQUIRED,
+        FIELDS_HONOURED,
+        RUNTIME_READY,
+        AVAILABLE,
+        CAPABILITIES,
+        IMPORTING,
+    ];
 }
 
 /// A condition without its times.

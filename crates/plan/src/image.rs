@@ -35,9 +35,13 @@ pub fn checksum_word(kind: ChecksumType) -> &'static str {
     }
 }
 
-/// Changes exactly when the bytes behind the image may have changed, so that an edited image is prepared again.
-pub fn fingerprint(source: &VMImageSource) -> String {
-    let text = serde_json::to_string(source).unwrap_or_default();
+/// Changes exactly when the bytes behind the image may have changed, so that an edited image is prepared again; and when
+/// somebody sets `spec.prepare.force`, so that it is prepared once more.
+pub fn fingerprint(spec: &VMImageSpec) -> String {
+    let mut text = serde_json::to_string(&spec.source).unwrap_or_default();
+    if spec.prepare.as_ref().is_some_and(|p| p.force) {
+        text.push_str(" anew");
+    }
     format!("{:016x}", fnv1a(text.as_bytes()))
 }
 
@@ -95,8 +99,7 @@ pub fn availability(
     if !is_import(&spec.source) || !can.image_import {
         return Availability::Usable;
     }
-    let current =
-        on.filter(|s| s.fingerprint.as_deref() == Some(fingerprint(&spec.source).as_str()));
+    let current = on.filter(|s| s.fingerprint.as_deref() == Some(fingerprint(spec).as_str()));
     let Some(status) = current else {
         return on_missing(spec);
     };
@@ -364,11 +367,32 @@ mod tests {
     }
 
     #[test]
+    fn force_asks_the_provider_once_more() {
+        let plain = http("http://a/1.qcow2");
+        let prepare = ImagePrepare {
+            force: true,
+            ..ImagePrepare::default()
+        };
+        let forced = VMImageSpec {
+            prepare: Some(prepare),
+            ..plain.clone()
+        };
+        let there = |spec: &VMImageSpec| ImageProviderStatus {
+            available: true,
+            fingerprint: Some(fingerprint(spec)),
+            ..ImageProviderStatus::default()
+        };
+        let stands = |on| availability(&forced, Some(&on), &importer());
+        assert_eq!(stands(there(&plain)), Availability::NeedsPrepare);
+        assert_eq!(stands(there(&forced)), Availability::Usable);
+    }
+
+    #[test]
     fn an_edited_source_is_prepared_again() {
         let old = http("http://a/1.qcow2");
         let status = ImageProviderStatus {
             available: true,
-            fingerprint: Some(fingerprint(&old.source)),
+            fingerprint: Some(fingerprint(&old)),
             ..ImageProviderStatus::default()
         };
         assert_eq!(

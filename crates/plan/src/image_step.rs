@@ -76,6 +76,10 @@ fn retry(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, now: Timestamp) -
         return ImageStep::Prepare;
     };
     let allowed = spec.prepare.as_ref().map_or(3, |p| p.retries);
+    if on.next_attempt.is_none() {
+        // Nothing was sent: whatever stood in the way may be gone.
+        return ImageStep::Prepare;
+    }
     if on.attempts.unwrap_or(0) > allowed {
         return ImageStep::Nothing;
     }
@@ -99,7 +103,7 @@ pub fn prepared(
         id: Some(answer.id.to_string()).filter(|id| !id.is_empty()),
         path: Some(answer.path.clone()).filter(|path| !path.is_empty()),
         task_ref: answer.task.as_ref().map(ToString::to_string),
-        fingerprint: Some(fingerprint(&spec.source)),
+        fingerprint: Some(fingerprint(spec)),
         attempts: old.and_then(|o| o.attempts).filter(|_| !done),
         phase: Some(if done {
             ImagePhase::Ready
@@ -156,7 +160,7 @@ pub fn failed(
     why: &str,
     now: Timestamp,
 ) -> ImageProviderStatus {
-    let same = on.filter(|o| o.fingerprint.as_deref() == Some(fingerprint(&spec.source).as_str()));
+    let same = on.filter(|o| o.fingerprint.as_deref() == Some(fingerprint(spec).as_str()));
     let attempts = same.and_then(|o| o.attempts).unwrap_or(0).saturating_add(1);
     let pause = Duration::from_secs(5_u64 << attempts.clamp(0, 6));
     let next = SignedDuration::try_from(pause)
@@ -165,12 +169,29 @@ pub fn failed(
     ImageProviderStatus {
         available: false,
         message: Some(why.to_owned()),
-        fingerprint: Some(fingerprint(&spec.source)),
+        fingerprint: Some(fingerprint(spec)),
         attempts: Some(attempts),
         next_attempt: next.map(Time),
         phase: Some(ImagePhase::Failed),
         last_updated: Some(Time(now)),
         ..ImageProviderStatus::default()
+    }
+}
+
+/// The provider could not be asked, for a reason that is no fault of it. Tried whenever the image is looked at.
+pub fn blocked(
+    spec: &VMImageSpec,
+    on: Option<&ImageProviderStatus>,
+    why: &str,
+    now: Timestamp,
+) -> ImageProviderStatus {
+    let same = on.filter(|o| o.next_attempt.is_none() && o.message.as_deref() == Some(why));
+    let since = same.and_then(|o| o.last_updated.clone());
+    ImageProviderStatus {
+        attempts: Some(1),
+        next_attempt: None,
+        last_updated: since.or(Some(Time(now))),
+        ..failed(spec, None, why, now)
     }
 }
 
@@ -244,6 +265,14 @@ mod tests {
         assert_eq!(step(Some(&once), 11), ImageStep::Prepare);
         let twice = failed(&spec(), Some(&once), "no route", at(11));
         assert_eq!(step(Some(&twice), 9999), ImageStep::Nothing);
+    }
+
+    #[test]
+    fn what_could_not_be_asked_is_asked_at_every_look() {
+        let blocked_once = blocked(&spec(), None, "No Secret", at(0));
+        assert_eq!(step(Some(&blocked_once), 1), ImageStep::Prepare);
+        let again = blocked(&spec(), Some(&blocked_once), "No Secret", at(9));
+        assert_eq!(again, blocked_once, "nothing new to write");
     }
 
     #[test]

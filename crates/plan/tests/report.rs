@@ -46,9 +46,9 @@ fn created() -> Record {
     Record {
         id: Some("vm-1".into()),
         applied: Applied {
+            reached: Some(3),
             power: Some(DesiredPower::On),
             shape: Some(shape),
-            ..Applied::default()
         },
         ..Record::default()
     }

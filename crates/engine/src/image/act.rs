@@ -20,6 +20,9 @@ use crate::runtime::key::{Kind, ObjectKey};
 /// How often an import is asked for; it is long work, and the stream tells its end where there is one.
 const TASK_RECHECK: Duration = Duration::from_secs(5);
 
+/// The watch tells of Secrets; this is for an API server that could not be asked.
+const SECRET_RECHECK: Duration = Duration::from_secs(60);
+
 impl ImagePass<'_> {
     /// One step on every provider that needs the image, side by side: a slow one holds nobody up.
     pub(super) async fn advance(
@@ -104,7 +107,10 @@ impl ImagePass<'_> {
         };
         let request = match self.request().await {
             Ok(request) => request,
-            Err(why) => return self.fail(on, &why),
+            Err(why) => {
+                let entry = image_step::blocked(&self.image.spec, on, &why, self.ctx.now());
+                return (Some(entry), Some(SECRET_RECHECK));
+            }
         };
         match provider.image_prepare(request).await {
             Ok(answer) => {

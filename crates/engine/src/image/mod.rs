@@ -51,7 +51,14 @@ impl ImagePass<'_> {
             return self.remove_copies().await;
         }
         let mut current = (*self.image).clone();
-        let protection = protect(self.ctx, &self.key, &mut current, &usage).await?;
+        let protection = protect(
+            self.ctx,
+            &self.key,
+            &self.ctx.stores.images,
+            &mut current,
+            &usage,
+        )
+        .await?;
         self.image = Arc::new(current);
         let old = self.image.status.clone().unwrap_or_default();
         let mut new = old.clone();

@@ -37,6 +37,8 @@ pub struct Observations {
     tasks: Remembered<TaskId, TaskState>,
     /// Who waits for the word of a task's end, and since when.
     waiting: HashMap<TaskId, (ObjectKey, Timestamp)>,
+    /// Who waits for a name that a VM of somebody else has.
+    crowded_out: HashSet<ObjectKey>,
     /// VMs that were there before the present stream and have not been told in it yet.
     untold: Option<HashSet<VmId>>,
     synced: bool,
@@ -95,13 +97,21 @@ impl Observations {
                 if let Some(untold) = &mut self.untold {
                     untold.remove(&state.id);
                 }
-                self.put(state).into_iter().collect()
+                let renamed = (self.vms.get(&state.id)).is_some_and(|old| old.name != state.name);
+                let mut concerns: Vec<_> = self.put(state).into_iter().collect();
+                if renamed {
+                    concerns.extend(self.name_freed());
+                }
+                concerns
             }
             VmEvent::Gone {
                 id,
                 identity,
                 revision,
-            } => self.remove(&id, identity, revision).into_iter().collect(),
+            } => {
+                let removed = self.remove(&id, identity, revision);
+                removed.into_iter().chain(self.name_freed()).collect()
+            }
             VmEvent::Task { id, state } => self.task(id, state).into_iter().collect(),
             VmEvent::Synced => self.complete(),
             VmEvent::Heartbeat => Vec::new(),
@@ -177,6 +187,7 @@ impl Observations {
             .into_iter()
             .filter_map(|id| self.remove(&id, None, 0))
             .collect();
+        concerns.extend(self.name_freed());
         if first {
             concerns.push(Concerns::Everyone);
         }
@@ -190,6 +201,15 @@ impl Observations {
         let waiter = self.waiting.remove(&id);
         self.tasks.put(id, state);
         waiter.map(|(object, _)| Concerns::Object(object))
+    }
+
+    /// Wake this object when a VM goes or is renamed: the name that it needs may be free then.
+    pub fn await_name(&mut self, object: &ObjectKey) {
+        self.crowded_out.insert(object.clone());
+    }
+
+    fn name_freed(&mut self) -> Vec<Concerns> {
+        self.crowded_out.drain().map(Concerns::Object).collect()
     }
 
     /// Whether the stream can still be relied on to tell of the task's end.

@@ -198,7 +198,24 @@ impl Dispatcher {
                 self.wake(Kind::Provider, &ObjectKey::of(&*provider), Urgency::Event);
             }
         }
+        for image in self.stores.images.list() {
+            if image_names_secret(&image, &key) {
+                self.wake(Kind::VMImage, &ObjectKey::of(&*image), Urgency::Event);
+            }
+        }
     }
+}
+
+fn image_names_secret(image: &VMImage, secret: &ObjectKey) -> bool {
+    let own = image.metadata.namespace.as_deref().unwrap_or_default();
+    let http = image.spec.source.http.as_ref();
+    let Some(auth) = http.and_then(|h| h.authentication.as_ref()) else {
+        return false;
+    };
+    let bearer = auth.bearer.as_ref().map(|b| &b.secret_ref.name);
+    let basic = auth.basic_auth.as_ref().map(|b| &b.secret_ref.name);
+    let mut names = [bearer, basic].into_iter().flatten();
+    names.any(|name| ObjectKey::new(own, name) == *secret)
 }
 
 fn names_secret(provider: &Provider, secret: &ObjectKey) -> bool {

@@ -8,6 +8,7 @@ use kube::api::{Api, DynamicObject, Patch as KubePatch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use polyvirt_api::names;
 use polyvirt_plan::Note;
+use polyvirt_plan::conditions::kind;
 use tokio::sync::mpsc;
 
 use crate::cluster::{About, Cluster, ClusterError, Patch, SecretData};
@@ -54,7 +55,8 @@ impl Cluster for KubeCluster {
                 api.patch(name, &PatchParams::default(), &KubePatch::Merge(&body))
                     .await
             }
-            Patch::Status(body) => {
+            Patch::Status(mut body) => {
+                leave_foreign_conditions(&mut body);
                 let params = PatchParams::apply(FIELD_MANAGER).force();
                 api.patch_status(name, &params, &KubePatch::Apply(&body))
                     .await
@@ -86,6 +88,14 @@ impl Cluster for KubeCluster {
         {
             tracing::debug!(object = ?about.key, "event dropped: more than can be sent");
         }
+    }
+}
+
+/// What is applied becomes ours. The conditions of other controllers are in the status that we read, and stay theirs.
+fn leave_foreign_conditions(body: &mut serde_json::Value) {
+    let list = body.pointer_mut("/status/conditions");
+    if let Some(list) = list.and_then(serde_json::Value::as_array_mut) {
+        list.retain(|c| c["type"].as_str().is_some_and(|t| kind::ALL.contains(&t)));
     }
 }
 

@@ -31,7 +31,7 @@ async fn pass(ctx: &Context, object: &ObjectKey, class: &VMClass) -> Result<(), 
     let key = Key::new(Kind::VMClass, object.clone());
     let usage = Usage::of(ctx, &Target::Class(object.clone()));
     let mut class = class.clone();
-    let protection = protect(ctx, &key, &mut class, &usage).await?;
+    let protection = protect(ctx, &key, &ctx.stores.classes, &mut class, &usage).await?;
     if protection == Protection::Released {
         return Ok(());
     }

@@ -74,15 +74,17 @@ pub enum Protection {
     Released,
 }
 
-/// Puts our mark on what is in use, and takes it off what is to go and is not. The object is replaced by what was written.
+/// Puts our mark on what is in use, and takes it off what is to go and is not. The object is replaced by what was written,
+/// in the cache too: the next pass may come before the watch does.
 pub async fn protect<K>(
     ctx: &Context,
     key: &Key,
+    store: &Store<K>,
     object: &mut K,
     usage: &Usage,
 ) -> Result<Protection, ClusterError>
 where
-    K: Resource + DeserializeOwned,
+    K: Resource + DeserializeOwned + Clone,
 {
     let meta = object.meta();
     let marked = meta
@@ -94,12 +96,12 @@ where
         (false, 0, _) | (false, _, true) => Ok(Protection::Kept),
         (false, _, false) => {
             let finalizers = with_mark(object);
-            mark(ctx, key, object, finalizers).await?;
+            mark(ctx, key, store, object, finalizers).await?;
             Ok(Protection::Kept)
         }
         (true, 0, true) => {
             let finalizers = without_mark(object);
-            mark(ctx, key, object, finalizers).await?;
+            mark(ctx, key, store, object, finalizers).await?;
             Ok(Protection::Released)
         }
         (true, 0, false) => Ok(Protection::Released),
@@ -123,11 +125,12 @@ fn without_mark<K: Resource>(object: &K) -> Vec<String> {
 async fn mark<K>(
     ctx: &Context,
     key: &Key,
+    store: &Store<K>,
     object: &mut K,
     finalizers: Vec<String>,
 ) -> Result<(), ClusterError>
 where
-    K: Resource + DeserializeOwned,
+    K: Resource + DeserializeOwned + Clone,
 {
     let body = json!({"metadata": {
         "resourceVersion": object.meta().resource_version,
@@ -135,7 +138,8 @@ where
     }});
     match cluster::patch::<K>(&*ctx.cluster, key, Patch::Metadata(body)).await {
         Ok(written) => {
-            *object = crate::runtime::trim::metadata(written);
+            keep(store, object, written.clone());
+            *object = trim::metadata(written);
             Ok(())
         }
         Err(ClusterError::NotFound) => Ok(()),

@@ -39,7 +39,7 @@ async fn pass(
     let key = Key::new(Kind::VMNetworkAttachment, object.clone());
     let usage = Usage::of(ctx, &Target::Network(object.clone()));
     let mut network = network.clone();
-    let protection = protect(ctx, &key, &mut network, &usage).await?;
+    let protection = protect(ctx, &key, &ctx.stores.networks, &mut network, &usage).await?;
     if protection == Protection::Released {
         return Ok(());
     }

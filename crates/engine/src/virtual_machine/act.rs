@@ -1,5 +1,6 @@
 //! One step against Kubernetes or the provider.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ObjectMeta;
@@ -17,7 +18,7 @@ use polyvirt_plan::virtual_machine::{
 use polyvirt_plan::{Note, Problem, Reason};
 use serde_json::json;
 
-use super::pass::{Flow, Pass, Reach, Seen};
+use super::pass::{Flow, Pass, Reach, Ready, Seen};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Memo;
 use crate::link::observations::TASK_SILENCE;
@@ -79,7 +80,7 @@ impl Pass<'_> {
         if let Some(change) = self.ctx.stores.vms.written(written.clone()) {
             self.ctx.observer.vm(change);
         }
-        self.vm = std::sync::Arc::new(written);
+        self.vm = Arc::new(written);
         Ok(())
     }
 
@@ -98,6 +99,7 @@ impl Pass<'_> {
 
     /// What an earlier VM had been brought to says nothing about the new one.
     async fn record_intent(&mut self) -> Flow {
+        self.tell_recreation();
         self.intent = Intent::JustWritten;
         self.record.id = None;
         self.record.applied = Applied::default();
@@ -124,6 +126,9 @@ impl Pass<'_> {
             return Flow::Continue;
         };
         let now = self.ctx.now();
+        if self.is_deletion_over(ready) {
+            return self.operation_over();
+        }
         let told = ready
             .link
             .seen(|seen| (seen.take_task(&task), seen.awaits(&task, now)));
@@ -140,6 +145,18 @@ impl Pass<'_> {
             Err(error) if error.kind == ErrorKind::NotFound => self.operation_over(),
             Err(error) => Flow::End(Outcome::Failed(error)),
         }
+    }
+
+    /// Whether the stream tells no more of a VM that is being deleted. Its task says no more than the look that follows.
+    fn is_deletion_over(&self, ready: &Ready) -> bool {
+        let operation = self.record.operation.as_ref();
+        let deleting = operation.is_some_and(|o| o.kind == OperationKind::Delete);
+        let Some(id) = self.record.id.as_ref().filter(|_| deleting) else {
+            return false;
+        };
+        ready
+            .link
+            .seen(|seen| seen.synced() && seen.get(id).is_none())
     }
 
     fn await_task(&mut self, task: &TaskId) -> Flow {
@@ -212,9 +229,13 @@ impl Pass<'_> {
             return Flow::Continue;
         };
         let provider = ready.provider.clone();
+        if let Some(refusal) = self.refused(&request) {
+            return refusal;
+        }
         self.sending(OperationKind::Create, None);
-        match provider.create(request).await {
+        match provider.create(request.clone()).await {
             Ok(created) => {
+                self.tell_recreation();
                 self.record.id = Some(created.id);
                 let shape = self.desired.as_ref().ok().map(Desired::shape);
                 self.record.applied = Applied {
@@ -223,8 +244,22 @@ impl Pass<'_> {
                 };
                 self.accepted(OperationKind::Create, created.task)
             }
-            Err(error) => self.create_failed(error),
+            Err(error) => {
+                self.remember_refusal(request, &error);
+                self.create_failed(error)
+            }
         }
+    }
+
+    /// A VM that was there and had to be made again is worth a warning: its disks are lost.
+    fn tell_recreation(&mut self) {
+        if self.record.applied.reached.is_none() {
+            return;
+        }
+        let id = self.record.id.as_ref().map_or("", |id| id.as_str());
+        let text =
+            format!("VM {id} was deleted on the hypervisor and is made anew, with new disks");
+        self.notes.push(Note::warning(Reason::Recreating, text));
     }
 
     /// After an error that leaves it open whether the VM was made, the intent stays written: it is looked for by name.
@@ -298,8 +333,11 @@ impl Pass<'_> {
         let provider = ready.provider.clone();
         let says_what_waits =
             ready.capabilities.reconfigure_online && ready.features.has(Extension::Identity);
+        if let Some(refusal) = self.refused(&request) {
+            return refusal;
+        }
         self.sending(OperationKind::Reconfigure, None);
-        match provider.reconfigure(&vm, request).await {
+        match provider.reconfigure(&vm, request.clone()).await {
             Ok(task) => {
                 if !says_what_waits {
                     self.expect_restart();
@@ -307,7 +345,10 @@ impl Pass<'_> {
                 self.reconfigure_accepted();
                 self.accepted(OperationKind::Reconfigure, task)
             }
-            Err(error) => self.failed(error),
+            Err(error) => {
+                self.remember_refusal(request, &error);
+                self.failed(error)
+            }
         }
     }
 
@@ -431,6 +472,22 @@ impl Pass<'_> {
             };
         }
         user_data::render(sources, &secrets).map_err(|problem| Flow::End(Outcome::Stopped(problem)))
+    }
+
+    /// A request that was refused for what it says is not sent again while it says the same, whoever wakes us.
+    fn refused(&mut self, request: &CreateVm) -> Option<Flow> {
+        let (refused, error) = self.memo.refused.as_deref()?;
+        if refused == request {
+            return Some(Flow::End(Outcome::Failed(error.clone())));
+        }
+        self.memo.refused = None;
+        None
+    }
+
+    fn remember_refusal(&mut self, request: CreateVm, error: &ProviderError) {
+        if matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unsupported) {
+            self.memo.refused = Some(Arc::new((request, error.clone())));
+        }
     }
 
     /// Remembers what is about to be sent, so that it is not sent again before it can show.

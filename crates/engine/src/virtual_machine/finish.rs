@@ -134,12 +134,21 @@ impl Pass<'_> {
             Outcome::Waiting(wait) => wait_next(wait),
             Outcome::InFlight(_) => Next::After(self.task_recheck()),
             Outcome::Stopped(problem) => match problem.reason {
-                Reason::IdentityConflict | Reason::NameConflict => {
-                    Next::after_error(ErrorKind::NameConflict)
-                }
+                Reason::IdentityConflict | Reason::NameConflict => self.crowded_out(),
                 _ => Next::Idle,
             },
-            Outcome::Failed(error) => Next::after_error(error.kind),
+            Outcome::Failed(error) => match error.kind {
+                ErrorKind::NameConflict | ErrorKind::IdentityConflict => self.crowded_out(),
+                kind => Next::after_error(kind),
+            },
         }
+    }
+
+    /// The departure of the other VM wakes us, where the provider tells of it.
+    fn crowded_out(&self) -> Next {
+        if let Some(ready) = self.ready() {
+            ready.link.seen(|seen| seen.await_name(&self.key));
+        }
+        Next::after_error(ErrorKind::NameConflict)
     }
 }

@@ -244,12 +244,9 @@ async fn a_provider_that_is_deleted_and_made_anew_serves_its_vms_again() {
     world
         .edit::<Provider>(HYPERVISOR, json!({"metadata": {"finalizers": null}}))
         .await;
-    world.start().await;
     world.delete::<Provider>(HYPERVISOR).await;
-    world
-        .edit::<Provider>(HYPERVISOR, json!({"metadata": {"finalizers": null}}))
-        .await;
     world.gone::<Provider>(HYPERVISOR).await;
+    world.start().await;
     world.edit_spec("web", json!({"powerState": "Off"})).await;
     let lost = |vm: &VirtualMachine| reason(vm) == Reason::ProviderNotFound.as_str();
     let vm = world.vm("web", "has lost its Provider", lost).await;

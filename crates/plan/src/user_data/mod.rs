@@ -18,7 +18,6 @@ mod format;
 mod ignition;
 mod meta_data;
 mod mime;
-mod network_config;
 mod network_data;
 mod yaml;
 
@@ -34,7 +33,6 @@ use crate::reason::Reason;
 use document::{Document, Slot};
 
 pub use meta_data::{complete_meta_data, default_meta_data};
-pub use network_config::network_config;
 
 /// The values of a Secret by key.
 pub type SecretData = BTreeMap<String, Bytes>;
@@ -63,7 +61,7 @@ pub struct Rendered {
     pub user_data: Option<UserData>,
     /// As the user wrote it; [`complete_meta_data`] adds what is missing.
     pub meta_data: Bytes,
-    /// As the user wrote it; without it the provider makes one with [`network_config`].
+    /// As the user wrote it; without it the provider makes one from the network cards.
     pub network_data: Bytes,
 }
 

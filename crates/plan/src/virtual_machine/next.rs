@@ -111,8 +111,10 @@ fn alive(facts: &Facts<'_>) -> Step {
     if let Some(wait) = unreachable(facts) {
         return wait;
     }
-    if facts.object.claim == Claim::Missing {
-        return Step::Claim;
+    match facts.object.claim {
+        Claim::Missing => return Step::Claim,
+        Claim::Disputed => return Step::Stop(disputed()),
+        Claim::Held => {}
     }
     if let Some(step) = task_in_flight(facts) {
         return step;
@@ -151,6 +153,14 @@ fn overdue_shutdown(facts: &Facts<'_>, operation: &Operation) -> bool {
     let timeout = facts.desired.map_or(Duration::MAX, |d| d.graceful_timeout);
     operation.kind == OperationKind::GracefulStop
         && remaining(facts.now, operation.since, timeout).is_none()
+}
+
+fn disputed() -> Problem {
+    Problem::new(
+        Reason::IdentityConflict,
+        "metadata.annotations[polyvirt.io/identity]",
+        "Another VirtualMachine carries the same identity. Remove the annotation from the copy, or delete the copy",
+    )
 }
 
 fn stranger(vm: &VmState) -> Problem {

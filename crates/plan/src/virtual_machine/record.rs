@@ -14,7 +14,10 @@ use crate::virtual_machine::facts::{
 /// What the object says about its own life.
 pub fn object(vm: &VirtualMachine) -> Object<'_> {
     let annotation = |name: &str| annotation(vm, name);
-    let claimed = has_finalizer(vm) && annotation(names::IDENTITY_ANNOTATION).is_some();
+    // What goes with the finalizer on it goes with its VM, also when somebody took the identity off.
+    let identified = annotation(names::IDENTITY_ANNOTATION).is_some()
+        || vm.metadata.deletion_timestamp.is_some();
+    let claimed = has_finalizer(vm) && identified;
     Object {
         claim: if claimed { Claim::Held } else { Claim::Missing },
         life: life(vm),

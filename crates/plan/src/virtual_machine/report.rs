@@ -153,7 +153,16 @@ fn by_power(observed: Option<&VmState>, old: &VirtualMachineStatus) -> VMPhase {
     match observed.map(|vm| vm.power) {
         Some(PowerState::On | PowerState::Suspended) => VMPhase::Running,
         Some(PowerState::Off) => VMPhase::Stopped,
-        Some(PowerState::Unknown) | None => old.phase.unwrap_or_default(),
+        Some(PowerState::Unknown) | None => as_last_told(old),
+    }
+}
+
+/// A change that is over leaves the VM in the power state that was told before.
+fn as_last_told(old: &VirtualMachineStatus) -> VMPhase {
+    match (old.phase, old.power_state) {
+        (Some(VMPhase::Reconfiguring), Some(api::PowerState::On)) => VMPhase::Running,
+        (Some(VMPhase::Reconfiguring), Some(_)) => VMPhase::Stopped,
+        (phase, _) => phase.unwrap_or_default(),
     }
 }
 

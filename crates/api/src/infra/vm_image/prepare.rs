@@ -20,7 +20,7 @@ pub struct ImagePrepare {
     /// How often a failed import is tried again. Defaults to 3.
     #[schemars(range(min = 0, max = 10))]
     pub retries: i32,
-    /// Whether to import anew where a copy exists. Defaults to false.
+    /// Whether providers are asked once more for an image that they have. Defaults to false.
     #[serde(skip_serializing_if = "crate::schema::is_false")]
     pub force: bool,
     /// Where and how providers store the image.

@@ -1,0 +1,269 @@
+//! Any facts at all, also such as no history leads to.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use polyvirt_contract::model::{
+    ClassSpec, CreateVm, DiskState, NicState, Owner, PowerState, VmState,
+};
+use polyvirt_contract::{Capabilities, Extension, Features};
+use polyvirt_plan::virtual_machine::{
+    Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
+    Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
+    Record, RestartPolicy, Shape, Step, next_step,
+};
+use proptest::prelude::*;
+
+/// What the provider has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    Unknown,
+    Absent,
+    Present,
+    Stranger,
+}
+
+impl Sight {
+    pub fn any() -> impl Strategy<Value = Self> {
+        prop_oneof![
+            Just(Self::Unknown),
+            Just(Self::Absent),
+            Just(Self::Present),
+            Just(Self::Stranger)
+        ]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Any {
+    pub sight: Sight,
+    pub claim: Claim,
+    pub life: Life,
+    pub attention: Attention,
+    pub force: Force,
+    pub origin: Origin,
+    pub intent: Intent,
+    pub desired: Desired,
+    pub record: Record,
+    pub vm: VmState,
+    pub features: Features,
+    pub capabilities: Capabilities,
+}
+
+impl Any {
+    pub fn plan(&self) -> Step {
+        next_step(&Facts {
+            now: at(1000),
+            object: Object {
+                claim: self.claim,
+                life: self.life,
+                attention: self.attention,
+                force: self.force,
+                reboot: "",
+                origin: self.origin,
+            },
+            record: &self.record,
+            desired: Ok(&self.desired),
+            provider: ProviderFacts::Ready {
+                features: &self.features,
+                capabilities: &self.capabilities,
+            },
+            observed: match self.sight {
+                Sight::Unknown => Observed::Unknown,
+                Sight::Absent => Observed::Absent,
+                Sight::Present => Observed::Present(&self.vm),
+                Sight::Stranger => Observed::Stranger(&self.vm),
+            },
+            sent: None,
+            intent: self.intent,
+        })
+    }
+
+    pub fn identity_known(&self) -> bool {
+        self.features.has(Extension::Identity)
+    }
+
+    pub fn was_never_created(&self) -> bool {
+        !self.identity_known() && self.record.id.is_none() && self.intent == Intent::Missing
+    }
+}
+
+pub fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("in range")
+}
+
+pub fn features(identity: bool) -> Features {
+    let extensions = identity
+        .then_some(Extension::Identity)
+        .into_iter()
+        .collect();
+    Features {
+        extensions,
+        ..Features::default()
+    }
+}
+
+pub fn power() -> impl Strategy<Value = DesiredPower> {
+    prop_oneof![
+        Just(DesiredPower::On),
+        Just(DesiredPower::Off),
+        Just(DesiredPower::OffGraceful)
+    ]
+}
+
+fn on_drift() -> impl Strategy<Value = OnDrift> {
+    prop_oneof![Just(OnDrift::Report), Just(OnDrift::Correct)]
+}
+
+fn image() -> impl Strategy<Value = ImageReadiness> {
+    prop_oneof![
+        3 => Just(ImageReadiness::Ready),
+        1 => Just(ImageReadiness::Waiting("on its way".into())),
+        1 => Just(ImageReadiness::Failed("no route".into())),
+    ]
+}
+
+pub fn desired() -> impl Strategy<Value = Desired> {
+    let policies = (on_drift(), on_drift(), on_drift(), any::<bool>());
+    (1..3_u32, power(), policies, image()).prop_map(|(cpu, power, (p, s, d, restart), image)| {
+        Desired {
+            vm: CreateVm {
+                name: "web".into(),
+                class: ClassSpec {
+                    cpu,
+                    memory_mib: 512,
+                    ..ClassSpec::default()
+                },
+                ..CreateVm::default()
+            },
+            power,
+            graceful_timeout: Duration::from_secs(60),
+            on_power_drift: p,
+            on_size_drift: s,
+            on_deletion: d,
+            restart: if restart {
+                RestartPolicy::WhenNeeded
+            } else {
+                RestartPolicy::Never
+            },
+            image,
+        }
+    })
+}
+
+pub fn vm_state() -> impl Strategy<Value = VmState> {
+    let power = prop_oneof![Just(PowerState::On), Just(PowerState::Off)];
+    (1..3_u32, power, any::<bool>()).prop_map(|(cpu, power, tells)| {
+        let owner = Owner {
+            identity: "me".into(),
+            namespace: "team".into(),
+            name: "web".into(),
+        };
+        VmState {
+            id: "vm-1".into(),
+            name: "web".into(),
+            owner: Some(owner),
+            revision: 1,
+            power,
+            cpu: if tells { cpu } else { 0 },
+            memory_mib: if tells { 512 } else { 0 },
+            disks: tells.then(Vec::<DiskState>::new),
+            nics: tells.then(Vec::<NicState>::new),
+            ..VmState::default()
+        }
+    })
+}
+
+fn shape() -> impl Strategy<Value = Option<Shape>> {
+    proptest::option::of((1..3_u32).prop_map(|cpu| Shape {
+        cpu,
+        memory_mib: 512,
+        ..Shape::default()
+    }))
+}
+
+fn operation() -> impl Strategy<Value = Option<Operation>> {
+    let kind = prop_oneof![
+        Just(OperationKind::Create),
+        Just(OperationKind::GracefulStop),
+        Just(OperationKind::Delete),
+        Just(OperationKind::Reconfigure),
+    ];
+    proptest::option::of(
+        (kind, any::<bool>(), 900..1000_i64).prop_map(|(kind, task, since)| Operation {
+            kind,
+            task: task.then(|| "t".into()),
+            since: at(since),
+            attempt: 0,
+        }),
+    )
+}
+
+pub fn record() -> impl Strategy<Value = Record> {
+    let applied = (
+        proptest::option::of(1..3_i64),
+        proptest::option::of(power()),
+        shape(),
+    );
+    (any::<bool>(), applied, operation()).prop_map(|(id, (reached, power, shape), operation)| {
+        Record {
+            id: id.then(|| "vm-1".into()),
+            identity: Some("me".into()),
+            applied: Applied {
+                reached,
+                power,
+                shape,
+            },
+            operation,
+            ..Record::default()
+        }
+    })
+}
+
+fn life() -> impl Strategy<Value = Life> {
+    prop_oneof![
+        2 => Just(Life::Alive),
+        1 => Just(Life::Deleting(DeletionPolicy::Delete)),
+        1 => Just(Life::Deleting(DeletionPolicy::Retain)),
+    ]
+}
+
+fn intent() -> impl Strategy<Value = Intent> {
+    prop_oneof![
+        Just(Intent::Missing),
+        Just(Intent::JustWritten),
+        (0..1000_i64).prop_map(|s| Intent::Older(at(s)))
+    ]
+}
+
+pub fn any_facts(sight: impl Strategy<Value = Sight>) -> impl Strategy<Value = Any> {
+    let claim =
+        prop_oneof![1 => Just(Claim::Missing), 4 => Just(Claim::Held), 1 => Just(Claim::Disputed)];
+    let origin = prop_oneof![3 => Just(Origin::Created), 1 => Just(Origin::Adopted)];
+    let force = prop_oneof![3 => Just(Force::No), 1 => Just(Force::Yes)];
+    let object = (claim, life(), force, origin, intent());
+    (
+        sight,
+        object,
+        desired(),
+        record(),
+        vm_state(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(sight, (claim, life, force, origin, intent), desired, record, vm, identity)| Any {
+                sight,
+                claim,
+                life,
+                attention: Attention::Active,
+                force,
+                origin,
+                intent,
+                desired,
+                record,
+                vm,
+                features: features(identity),
+                capabilities: Capabilities::default(),
+            },
+        )
+}

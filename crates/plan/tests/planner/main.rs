@@ -1,0 +1,119 @@
+//! The rules of the planner, over random facts: what may be done when, and that planning and acting in turn ends.
+
+mod facts;
+mod world;
+
+use polyvirt_plan::virtual_machine::{
+    Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life, Release, Step,
+    next_step,
+};
+use proptest::prelude::*;
+
+use facts::{Any, Sight, any_facts};
+use world::{World, any_world};
+
+fn changes_a_vm(step: &Step) -> bool {
+    step.operation().is_some()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn a_vm_of_somebody_else_is_never_touched(any in any_facts(Just(Sight::Stranger))) {
+        let step = any.plan();
+        prop_assert!(!changes_a_vm(&step), "{step:?}");
+    }
+
+    #[test]
+    fn nothing_is_done_to_a_vm_that_was_not_seen(any in any_facts(Just(Sight::Unknown))) {
+        let step = any.plan();
+        prop_assert!(!changes_a_vm(&step), "{step:?}");
+    }
+
+    #[test]
+    fn a_vm_is_created_only_where_none_is(any in any_facts(Sight::any())) {
+        if any.plan() == Step::Create {
+            prop_assert_eq!(any.sight, Sight::Absent);
+            prop_assert_eq!(any.claim, Claim::Held);
+            prop_assert_eq!(any.life, Life::Alive);
+            prop_assert_eq!(any.attention, Attention::Active);
+            prop_assert_eq!(&any.desired.image, &ImageReadiness::Ready);
+            prop_assert!(any.identity_known() || any.intent == Intent::JustWritten);
+        }
+    }
+
+    #[test]
+    fn a_vm_is_deleted_only_with_its_object(any in any_facts(Sight::any())) {
+        if any.plan() == Step::Delete {
+            prop_assert_eq!(any.life, Life::Deleting(DeletionPolicy::Delete));
+            prop_assert_eq!((any.sight, any.claim), (Sight::Present, Claim::Held));
+        }
+    }
+
+    #[test]
+    fn the_finalizer_goes_only_for_a_reason(any in any_facts(Sight::any())) {
+        let Step::Release(release) = any.plan() else { return Ok(()) };
+        prop_assert!(matches!(any.life, Life::Deleting(_)));
+        match release {
+            Release::Proved => prop_assert!(any.sight == Sight::Absent || any.was_never_created()),
+            Release::Retained => prop_assert_eq!(any.life, Life::Deleting(DeletionPolicy::Retain)),
+            Release::Forced => prop_assert_eq!(any.force, Force::Yes),
+            Release::NotOurs => {
+                prop_assert!(any.sight == Sight::Stranger || any.claim == Claim::Disputed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pause_holds_everything(any in any_facts(Sight::any())) {
+        let paused = Any { attention: Attention::Paused, force: Force::No, ..any };
+        let step = paused.plan();
+        prop_assert!(!changes_a_vm(&step) && step != Step::Claim, "{step:?}");
+        if paused.life == Life::Alive {
+            prop_assert_eq!(step, Step::Done(Done::Paused));
+        }
+    }
+
+    #[test]
+    fn nothing_is_changed_before_the_object_is_claimed(any in any_facts(Sight::any())) {
+        let unclaimed = Any { claim: Claim::Missing, ..any };
+        prop_assert!(!changes_a_vm(&unclaimed.plan()));
+    }
+
+    #[test]
+    fn the_same_facts_give_the_same_step(any in any_facts(Sight::any())) {
+        prop_assert_eq!(any.plan(), any.plan());
+    }
+
+    #[test]
+    fn planning_and_acting_in_turn_ends_as_declared(mut world in any_world()) {
+        world.run_to_the_end()?;
+        prop_assert!(world.created <= 1 + world.lost, "{world:?}");
+        world.check_end()?;
+        let step = next_step(&world.facts());
+        prop_assert!(!changes_a_vm(&step), "the end is an end: {step:?}");
+    }
+}
+
+/// Without this a strategy that builds only dull worlds would prove nothing.
+#[test]
+fn the_random_worlds_are_worth_it() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut ends = std::collections::BTreeMap::<&str, usize>::new();
+    for _ in 0..2000 {
+        let tree = any_world().new_tree(&mut runner).expect("a world");
+        let mut world: World = proptest::strategy::ValueTree::current(&tree);
+        world.run_to_the_end().expect("it ends");
+        *ends.entry(world.end_word()).or_default() += 1;
+    }
+    for word in [
+        "as declared",
+        "released",
+        "drifted",
+        "stopped",
+        "restart needed",
+    ] {
+        assert!(ends.contains_key(word), "no world ends {word}: {ends:?}");
+    }
+}

@@ -1,0 +1,264 @@
+//! A small world in which steps have their effect at once, and in which the manager may have died anywhere before.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use polyvirt_contract::model::{PowerOp, PowerState, VmState};
+use polyvirt_contract::{Capabilities, Features};
+use polyvirt_plan::virtual_machine::{
+    Applied, Attention, Claim, DeletionPolicy, Desired, Done, Facts, Force, Intent, Life, Object,
+    Observed, Operation, OperationKind, Origin, ProviderFacts, Record, Step, next_step,
+};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use super::facts::{at, desired, features, record, vm_state};
+
+/// More steps than any sane way has.
+const MOST_STEPS: usize = 40;
+
+#[derive(Clone, Debug)]
+pub struct World {
+    now: Timestamp,
+    claim: Claim,
+    life: Life,
+    intent: Intent,
+    desired: Desired,
+    record: Record,
+    vm: Option<VmState>,
+    looked: bool,
+    /// A running VM takes a new size at its next start only.
+    cold: bool,
+    features: Features,
+    capabilities: Capabilities,
+    end: Option<Step>,
+    pub created: usize,
+    /// VMs that were gone before we began.
+    pub lost: usize,
+}
+
+pub fn any_world() -> impl Strategy<Value = World> {
+    let life =
+        prop_oneof![3 => Just(Life::Alive), 1 => Just(Life::Deleting(DeletionPolicy::Delete))];
+    let vm = proptest::option::of(vm_state());
+    (
+        desired(),
+        record(),
+        vm,
+        life,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(desired, mut record, vm, life, identity, claimed, cold)| {
+            // A record of a VM is written after its claim, and a task only with its VM.
+            let claim = if claimed || vm.is_some() {
+                Claim::Held
+            } else {
+                Claim::Missing
+            };
+            if claim == Claim::Missing {
+                record = Record::default();
+            }
+            if vm.is_some() {
+                record.id = Some("vm-1".into());
+            }
+            let lost = usize::from(vm.is_none() && record.id.is_some());
+            World {
+                now: at(1000),
+                claim,
+                life,
+                intent: Intent::Missing,
+                desired,
+                record,
+                vm,
+                looked: false,
+                cold,
+                features: features(identity),
+                capabilities: Capabilities::default(),
+                end: None,
+                created: 0,
+                lost,
+            }
+        })
+}
+
+impl World {
+    pub fn facts(&self) -> Facts<'_> {
+        Facts {
+            now: self.now,
+            object: Object {
+                claim: self.claim,
+                life: self.life,
+                attention: Attention::Active,
+                force: Force::No,
+                reboot: "",
+                origin: Origin::Created,
+            },
+            record: &self.record,
+            desired: Ok(&self.desired),
+            provider: ProviderFacts::Ready {
+                features: &self.features,
+                capabilities: &self.capabilities,
+            },
+            observed: match (&self.vm, self.looked) {
+                (_, false) => Observed::Unknown,
+                (None, true) => Observed::Absent,
+                (Some(vm), true) => Observed::Present(vm),
+            },
+            sent: None,
+            intent: self.intent,
+        }
+    }
+
+    pub fn run_to_the_end(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..MOST_STEPS {
+            let step = next_step(&self.facts());
+            if self.act(&step) == Flow::Ends {
+                self.end = Some(step);
+                return Ok(());
+            }
+        }
+        Err(TestCaseError::fail(format!(
+            "no end after {MOST_STEPS} steps: {self:?}"
+        )))
+    }
+
+    fn act(&mut self, step: &Step) -> Flow {
+        match step {
+            Step::Claim => self.claim = Claim::Held,
+            Step::Look => self.looked = true,
+            Step::RecordIntent => {
+                self.intent = Intent::JustWritten;
+                self.record.id = None;
+                self.record.applied = Applied::default();
+            }
+            Step::RecordChange(OperationKind::Reconfigure) => self.record.applied.shape = None,
+            Step::RecordChange(_) => self.record.applied.power = None,
+            Step::CheckTask(_) => self.record.operation = None,
+            Step::Create => self.create(),
+            Step::Power(request) => self.power(request.op),
+            Step::Reconfigure => self.reconfigure(),
+            Step::Delete => self.vm = None,
+            Step::Wait(wait) => return self.wait(wait.recheck),
+            Step::Done(_) | Step::Release(_) | Step::Stop(_) => return Flow::Ends,
+        }
+        Flow::GoesOn
+    }
+
+    /// Time passes where that is what is waited for; everything else comes from outside and is an end here.
+    fn wait(&mut self, recheck: Option<Duration>) -> Flow {
+        let Some(pause) = recheck else {
+            return Flow::Ends;
+        };
+        self.now = self.now.checked_add(pause).expect("in range");
+        Flow::GoesOn
+    }
+
+    fn create(&mut self) {
+        self.created += 1;
+        self.record.id = Some("vm-1".into());
+        self.record.applied = Applied {
+            shape: Some(self.desired.shape()),
+            ..Applied::default()
+        };
+        self.vm = Some(VmState {
+            id: "vm-1".into(),
+            name: "web".into(),
+            revision: 1,
+            cpu: self.desired.vm.class.cpu,
+            memory_mib: self.desired.vm.class.memory_mib,
+            power: PowerState::Off,
+            ..VmState::default()
+        });
+    }
+
+    fn power(&mut self, op: PowerOp) {
+        let on = matches!(op, PowerOp::On | PowerOp::Reboot);
+        let vm = self.vm.as_mut().expect("only a VM that is there has power");
+        vm.revision += 1;
+        match op {
+            // The guest ignores it: the deadline has to help.
+            PowerOp::ShutdownGraceful { .. } => {
+                self.record.operation = Some(Operation {
+                    kind: OperationKind::GracefulStop,
+                    task: None,
+                    since: self.now,
+                    attempt: 0,
+                });
+            }
+            _ => {
+                if !vm.restart_required.is_empty() {
+                    vm.restart_required.clear();
+                    vm.cpu = self.desired.vm.class.cpu;
+                }
+                vm.power = if on { PowerState::On } else { PowerState::Off };
+                self.record.operation = None;
+                self.record.applied.power = Some(self.desired.power);
+            }
+        }
+    }
+
+    fn reconfigure(&mut self) {
+        let shape = self.desired.shape();
+        let vm = self
+            .vm
+            .as_mut()
+            .expect("only a VM that is there has a size");
+        vm.revision += 1;
+        if self.cold && vm.power == PowerState::On && vm.cpu != shape.cpu {
+            vm.restart_required = vec!["spec.resources.cpu".into()];
+        } else if vm.cpu != 0 {
+            (vm.cpu, vm.memory_mib) = (shape.cpu, shape.memory_mib);
+        }
+        self.record.applied.shape = Some(shape);
+    }
+
+    /// What the end must look like.
+    pub fn check_end(&self) -> Result<(), TestCaseError> {
+        match &self.end {
+            Some(Step::Done(Done::Converged)) => self.check_as_declared(),
+            Some(Step::Release(_)) => {
+                prop_assert!(self.vm.is_none(), "released with its VM: {self:?}");
+                Ok(())
+            }
+            Some(Step::Done(Done::NothingToRelease)) => {
+                prop_assert_eq!(self.claim, Claim::Missing);
+                Ok(())
+            }
+            Some(_) => Ok(()),
+            None => Err(TestCaseError::fail("it has no end")),
+        }
+    }
+
+    fn check_as_declared(&self) -> Result<(), TestCaseError> {
+        let vm = self
+            .vm
+            .as_ref()
+            .ok_or_else(|| TestCaseError::fail("as declared, but absent"))?;
+        let wanted = match self.desired.power {
+            polyvirt_plan::virtual_machine::DesiredPower::On => PowerState::On,
+            _ => PowerState::Off,
+        };
+        prop_assert_eq!(vm.power, wanted);
+        prop_assert!(vm.cpu == 0 || vm.cpu == self.desired.vm.class.cpu);
+        Ok(())
+    }
+
+    pub fn end_word(&self) -> &'static str {
+        match &self.end {
+            Some(Step::Done(Done::Converged)) => "as declared",
+            Some(Step::Done(Done::Drifted(_))) => "drifted",
+            Some(Step::Done(Done::RestartNeeded(_))) => "restart needed",
+            Some(Step::Release(_)) => "released",
+            Some(Step::Stop(_)) => "stopped",
+            _ => "other",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    GoesOn,
+    Ends,
+}
