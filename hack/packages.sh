@@ -54,15 +54,25 @@ is_debian_12() { grep -qx 'VERSION_CODENAME=bookworm' /etc/os-release && grep -q
 
 # The value of FIELD in the paragraph of debian.sources that names the suite bookworm.
 debian_source() {
+  local file=/etc/apt/sources.list.d/debian.sources
+  [ -r "$file" ] || return 0
   awk -v RS= -v field="$1" '/\nSuites:[^\n]* ?bookworm( |\n)/ {
     count = split($0, line, "\n")
     for (i = 1; i <= count; i++) if (sub("^" field ": *", "", line[i])) { print line[i]; exit }
-  }' /etc/apt/sources.list.d/debian.sources 2>/dev/null
+  }' "$file"
+}
+
+# The mirror in a sources.list of the old form.
+old_source() {
+  [ -r /etc/apt/sources.list ] || return 0
+  awk '$1 == "deb" && $3 == "bookworm" { print $2; exit }' /etc/apt/sources.list
 }
 
 backports_source() {
   local uris signed_by
-  uris=$(debian_source URIs) signed_by=$(debian_source Signed-By)
+  uris=$(debian_source URIs)
+  uris=${uris:-$(old_source)}
+  signed_by=$(debian_source Signed-By)
   cat <<EOF
 # Added by hack/packages.sh of Polyvirt: Debian 12 itself has QEMU 7.2.
 Types: deb

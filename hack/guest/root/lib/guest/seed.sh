@@ -2,8 +2,25 @@
 # The NoCloud seed: a disk or CD labelled cidata with meta-data, user-data and network-config, iso9660 or vfat.
 SEED=/run/seed
 
+# SCSI devices may come a moment after their host; a guest without any need not wait for them.
 seed_device() {
-  findfs LABEL=cidata 2>/dev/null || findfs LABEL=CIDATA 2>/dev/null
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    findfs LABEL=cidata 2>/dev/null || findfs LABEL=CIDATA 2>/dev/null || seed_cd && return
+    [ -n "$(ls /sys/class/scsi_host 2>/dev/null)" ] || return
+    sleep 0.1
+  done
+  return 1
+}
+
+# busybox' findfs does not look at CDs: their label stands at a fixed place.
+seed_cd() {
+  for device in /dev/sr*; do
+    [ -b "$device" ] || continue
+    case $(dd if="$device" bs=2048 skip=16 count=1 2>/dev/null | dd bs=1 skip=40 count=32 2>/dev/null) in
+      cidata* | CIDATA*) echo "$device" && return ;;
+    esac
+  done
+  return 1
 }
 
 # Copies the seed, so that its disk can be taken away.
