@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod context;
+pub mod guests;
 pub mod image;
 pub mod link;
 pub mod manager;

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Clock, Context, Stores};
+use crate::guests::Guests;
 use crate::link::Links;
 use crate::metrics::{KindLabel, Metrics};
 use crate::next::Next;
@@ -49,6 +50,8 @@ pub struct Manager {
     runtime: Arc<dyn Runtime>,
     metrics: Arc<Metrics>,
     ready: watch::Sender<bool>,
+    stores: Arc<Stores>,
+    links: Arc<Links>,
 }
 
 struct Parts {
@@ -73,7 +76,14 @@ impl Manager {
             runtime,
             metrics,
             ready: watch::Sender::new(false),
+            stores: Arc::default(),
+            links: Arc::default(),
         }
+    }
+
+    /// The way to the VMs, as far as the manager knows them.
+    pub fn guests(&self) -> Guests {
+        Guests::new(self.stores.clone(), self.links.clone())
     }
 
     /// Turns true when all caches are filled and work has begun.
@@ -84,8 +94,7 @@ impl Manager {
     /// Runs until it is told to stop; passes under way are finished, for what they have sent must be written down.
     pub async fn run(self, stop: CancellationToken) {
         let (events_in, events_out) = mpsc::channel(events::WAITING);
-        let stores: Arc<Stores> = Arc::default();
-        let links: Arc<Links> = Arc::default();
+        let (stores, links) = (self.stores.clone(), self.links.clone());
         let queue = Queue::new(self.config.concurrency);
         let dispatcher = Arc::new(Dispatcher::new(stores.clone(), queue.clone()));
         let clock: Clock = Arc::new(Timestamp::now);
