@@ -1,0 +1,259 @@
+//! Listens, with TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use kube::Client;
+use rustls::ServerConfig;
+use rustls::server::WebPkiClientVerifier;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::certificate::Serving;
+use crate::common_name::common_name;
+use crate::front_proxy::FrontProxy;
+use crate::machines::Machines;
+use crate::register;
+use crate::routes::{Shared, routes};
+
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// So often we look whether the API server has got new certificates.
+const REFRESH: Duration = Duration::from_secs(60);
+const WAITING: usize = 64;
+
+/// Where the API server finds us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The namespace of the Service and of our Secret.
+    pub namespace: String,
+    /// The Service in front of us.
+    pub service: String,
+    /// The port of the Service.
+    pub port: u16,
+    /// What the Service stands for.
+    pub reach: Reach,
+}
+
+/// What the Service stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Pods; somebody else has made it.
+    Pods,
+    /// A machine outside the cluster, by its name; we make the Service.
+    Host(String),
+}
+
+impl Place {
+    /// The name that the API server looks for in our certificate.
+    pub(crate) fn server_name(&self) -> String {
+        format!("{}.{}.svc", self.service, self.namespace)
+    }
+}
+
+/// Why consoles cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The API server has published nothing about itself.
+    #[error(
+        "Cannot read what the API server tells of itself in kube-system/extension-apiserver-authentication ({0}): give the manager the role extension-apiserver-authentication-reader"
+    )]
+    NoFrontProxy(#[source] kube::Error),
+    /// The API server hands nothing on.
+    #[error(
+        "The API server does not aggregate APIs: start it with --requestheader-client-ca-file and its companions"
+    )]
+    NoAggregation,
+    /// A certificate that cannot be read.
+    #[error("A certificate or key cannot be read: {0}")]
+    BadAuthority(String),
+    /// The Secret with our certificate is damaged.
+    #[error(
+        "Secret {0} has no {1}: remove the Secret and restart the manager, which makes a new one"
+    )]
+    BadSecret(String, &'static str),
+    /// Our own certificate.
+    #[error("Cannot make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The verifier cannot be set up.
+    #[error("The certificates of the API server cannot be checked: {0}")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+    /// The API server refused.
+    #[error("The API server refused: {0}")]
+    Kube(#[from] kube::Error),
+}
+
+/// Consoles and commands in guests, served to the API server.
+pub struct Gateway {
+    shared: Arc<Shared>,
+    serving: Serving,
+    tls: Arc<RwLock<Arc<ServerConfig>>>,
+    place: Place,
+}
+
+impl Gateway {
+    /// Learns from the API server whom to believe, and makes a certificate if there is none.
+    pub async fn prepare(
+        client: Client,
+        machines: Arc<dyn Machines>,
+        place: Place,
+    ) -> Result<Self, GatewayError> {
+        let front_proxy = FrontProxy::read(&client).await?;
+        register::service(&client, &place).await?;
+        let serving = Serving::find_or_make(&client, &place).await?;
+        let tls = Arc::new(RwLock::new(config(&front_proxy, &serving)?));
+        let shared = Arc::new(Shared::new(client, machines, front_proxy));
+        Ok(Self {
+            shared,
+            serving,
+            tls,
+            place,
+        })
+    }
+
+    /// Serves until it is told to stop, and tells the API server so.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        stop: CancellationToken,
+    ) -> Result<(), GatewayError> {
+        let (sender, accepted) = mpsc::channel(WAITING);
+        let address = listener.local_addr().ok();
+        tokio::spawn(accept(listener, self.tls.clone(), sender, stop.clone()));
+        tokio::spawn(refresh(
+            self.shared.clone(),
+            self.serving.clone(),
+            self.tls.clone(),
+            stop.clone(),
+        ));
+        let authority = self.serving.authority();
+        register::api(&self.shared.client, &self.place, authority).await?;
+        let incoming = Accepted { accepted, address };
+        let service = routes(self.shared).into_make_service_with_connect_info::<Peer>();
+        let served = axum::serve(incoming, service);
+        let served = served.with_graceful_shutdown(stop.cancelled_owned());
+        if let Err(error) = served.await {
+            tracing::error!(%error, "consoles are no longer served");
+        }
+        Ok(())
+    }
+}
+
+/// A certificate is asked for, and checked if there is one; requests without one are refused later, with words.
+fn config(front_proxy: &FrontProxy, serving: &Serving) -> Result<Arc<ServerConfig>, GatewayError> {
+    let (chain, key) = serving.parts()?;
+    let verifier = WebPkiClientVerifier::builder(Arc::new(front_proxy.roots()?))
+        .allow_unauthenticated()
+        .build()?;
+    let mut config = ServerConfig::builder()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)?;
+    // A websocket begins as HTTP/1.1.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Takes over new certificates of the API server, which it changes about once a year.
+async fn refresh(
+    shared: Arc<Shared>,
+    serving: Serving,
+    tls: Arc<RwLock<Arc<ServerConfig>>>,
+    stop: CancellationToken,
+) {
+    while stop.run_until_cancelled(sleep(REFRESH)).await.is_some() {
+        let read = FrontProxy::read(&shared.client).await;
+        match read.and_then(|now| Ok((config(&now, &serving)?, now))) {
+            Ok((_, now)) if now == *shared.front_proxy() => {}
+            Ok((config, now)) => {
+                tracing::info!("the API server has got new front-proxy settings");
+                *tls.write().unwrap_or_else(PoisonError::into_inner) = config;
+                let mut held = shared.front_proxy.write();
+                **held.as_mut().unwrap_or_else(|held| held.get_mut()) = Arc::new(now);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the API server's certificates could not be read again")
+            }
+        }
+    }
+}
+
+/// The other side of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The name in its certificate, if that was verified.
+    pub common_name: Option<String>,
+}
+
+/// Handshakes run beside each other: a slow one delays nobody.
+async fn accept(
+    listener: TcpListener,
+    tls: Arc<RwLock<Arc<ServerConfig>>>,
+    sender: mpsc::Sender<(TlsStream<TcpStream>, Peer)>,
+    stop: CancellationToken,
+) {
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+        let Ok((stream, _)) = accepted else {
+            // No file descriptors left, most likely: some will come back.
+            sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let config = tls.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            let handshake = TlsAcceptor::from(config).accept(stream);
+            if let Ok(Ok(stream)) = timeout(HANDSHAKE, handshake).await {
+                let peer = peer(&stream);
+                let _ = sender.send((stream, peer)).await;
+            }
+        });
+    }
+}
+
+fn peer(stream: &TlsStream<TcpStream>) -> Peer {
+    let certificates = stream.get_ref().1.peer_certificates();
+    let own = certificates.and_then(|chain| chain.first());
+    Peer {
+        common_name: own.and_then(|certificate| common_name(certificate)),
+    }
+}
+
+/// Connections whose handshake is done, as axum wants them.
+struct Accepted {
+    accepted: mpsc::Receiver<(TlsStream<TcpStream>, Peer)>,
+    address: Option<SocketAddr>,
+}
+
+impl Listener for Accepted {
+    type Io = TlsStream<TcpStream>;
+    type Addr = Peer;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        match self.accepted.recv().await {
+            Some(accepted) => accepted,
+            // Whoever accepts has stopped, and so will axum.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        let known = self.address.map(|_| Peer { common_name: None });
+        known.ok_or_else(|| io::Error::other("the address is not known"))
+    }
+}
+
+impl Connected<IncomingStream<'_, Accepted>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Accepted>) -> Self {
+        stream.remote_addr().clone()
+    }
+}
