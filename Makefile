@@ -26,6 +26,15 @@ help: ## List the targets
 build: ## Build the polyvirt program, optimised, as target/fast/polyvirt
 	cargo build --profile fast --locked --package polyvirt
 
+.PHONY: up
+up: tools packages build ## A control plane, the manager and a real VM on this machine (UP_ARGS="--provider mock")
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); \
+	image=$$(hack/guest.sh); target/fast/polyvirt up --image "$$image" $(UP_ARGS)
+
+.PHONY: down
+down: build ## Stop all that make up has started, VMs included; nothing is lost (DOWN_ARGS="--purge")
+	@target/fast/polyvirt down $(DOWN_ARGS)
+
 .PHONY: fmt
 fmt: ## Format the source
 	cargo fmt --all
@@ -35,7 +44,8 @@ lint: ## Check format, lints, and if installed licences (cargo-deny) and scripts
 	@hack/lint.sh
 
 .PHONY: clean
-clean: ## Remove everything that was built (the cached control plane stays)
+clean: ## Stop all that make up has started, remove its data and all that was built (the caches stay)
+	@[ ! -x target/fast/polyvirt ] || target/fast/polyvirt down --purge
 	cargo clean
 
 ##@ Tests
@@ -86,6 +96,10 @@ run: ## Run the manager on this machine against the cluster of the current kubec
 	cargo run --profile fast --locked --package polyvirt -- manager
 
 ##@ This machine
+
+.PHONY: packages
+packages: ## Install what is missing to run real VMs: QEMU and what builds the test guest
+	@hack/packages.sh
 
 .PHONY: tools
 tools: ## Install what is missing to build and test: packages, toolchain, etcd and kube-apiserver, QEMU

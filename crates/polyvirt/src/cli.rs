@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -58,6 +59,14 @@ pub enum LogFormat {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Start a control plane, the manager and a first VM on this machine
+    Up(crate::commands::up::options::Options),
+    /// Stop what `up` has started, VMs included
+    Down(crate::commands::up::options::DownOptions),
+    /// Show what `up` has started, and how it is
+    Status(crate::commands::up::options::StatusOptions),
+    /// Look at VMs, start and stop them, and get into them
+    Vm(crate::commands::vm::options::Options),
     /// Run the controllers against a cluster
     Manager(Manager),
     /// Serve a hypervisor to managers over gRPC
@@ -66,6 +75,8 @@ pub enum Command {
     Crds(Crds),
     /// Check a provider at an address against the contract
     Conformance(Conformance),
+    /// Print the completion script of a shell
+    Completion(Completion),
     /// Measure what the manager costs, against its budgets, on a control plane of its own
     Bench(crate::commands::bench::Options),
 }
@@ -93,11 +104,40 @@ pub struct Manager {
     /// Serve /healthz and /readyz here; 0 to switch it off
     #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
     pub health_probe_bind_address: Bind,
+    /// Serve consoles and commands in guests to the API server here; 0 to switch it off
+    #[arg(long, default_value = "0", value_name = "ADDRESS")]
+    pub gateway_bind_address: Bind,
+    /// The Service through which the API server reaches that address
+    #[arg(
+        long,
+        default_value = "polyvirt-system/polyvirt-gateway",
+        value_name = "NAMESPACE/NAME"
+    )]
+    pub gateway_service: String,
+    /// The name of this machine, if the manager runs outside the cluster: then the Service is made, for that name
+    #[arg(long, value_name = "NAME")]
+    pub gateway_host: Option<String>,
 }
 
 /// An address to listen on: `host:port`, `:port` for all interfaces, or `0` for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind(pub Option<SocketAddr>);
+
+impl Cli {
+    /// Reads the command line. As the kubectl plugin `kubectl-polyvirt`, every verb is one of `polyvirt vm`.
+    pub fn read() -> Self {
+        Self::parse_from(translated(std::env::args_os().collect()))
+    }
+}
+
+fn translated(mut words: Vec<OsString>) -> Vec<OsString> {
+    let program = words.first().map(PathBuf::from);
+    let name = program.as_ref().and_then(|path| path.file_name());
+    if name.is_some_and(|name| name == "kubectl-polyvirt") {
+        words.insert(1, "vm".into());
+    }
+    words
+}
 
 impl std::str::FromStr for Bind {
     type Err = String;
@@ -149,6 +189,8 @@ pub struct ProviderCommand {
 pub enum ProviderKind {
     /// None: VMs in memory or in a folder, with every lie that a real one tells
     Mock,
+    /// QEMU on this machine, without a daemon
+    Qemu,
 }
 
 /// Options of `polyvirt crds`.
@@ -166,6 +208,14 @@ pub enum Format {
     Yaml,
     /// One List
     Json,
+}
+
+/// Options of `polyvirt completion`.
+#[derive(Clone, Debug, Args)]
+pub struct Completion {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
 }
 
 /// Options of `polyvirt conformance`.
@@ -193,6 +243,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_kubectl_plugin_speaks_of_vms() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let plugin = translated(words("/usr/local/bin/kubectl-polyvirt list"));
+        assert_eq!(plugin[1..], words("vm list"));
+        assert_eq!(
+            translated(words("polyvirt vm list")),
+            words("polyvirt vm list")
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use polyvirt_api::infra::{Provider as ProviderObject, ProviderType, RuntimeMode};
@@ -15,17 +16,44 @@ use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::{Problem, Reason};
 use polyvirt_provider_mock::{Mock, MockConfig};
+use polyvirt_provider_qemu::{Qemu, QemuConfig};
+use tokio::sync::OnceCell;
 
-type Make = fn(&ProviderObject) -> Result<Arc<dyn Provider>, Problem>;
+/// Where QEMU's VMs are if the Provider does not say.
+pub const QEMU_HOME: &str = "qemu:///var/lib/polyvirt/qemu";
+
+/// Starts the code of a hypervisor; asked once, and again if it failed.
+type Open =
+    Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Provider>, ProviderError>> + Send + Sync>;
+type Make = fn(&ProviderObject) -> Result<Open, Problem>;
 
 /// The hypervisors that run inside the manager.
-const LINKED: &[(ProviderType, Make)] = &[(ProviderType::Mock, mock)];
+const LINKED: &[(ProviderType, Make)] = &[(ProviderType::Mock, mock), (ProviderType::Qemu, qemu)];
 
-fn mock(provider: &ProviderObject) -> Result<Arc<dyn Provider>, Problem> {
+fn mock(provider: &ProviderObject) -> Result<Open, Problem> {
     let url = provider.spec.endpoint.as_deref().unwrap_or("mock://memory");
-    let config = MockConfig::from_url(url)
-        .map_err(|e| Problem::new(Reason::InvalidConfiguration, "spec.endpoint", e.to_string()))?;
-    Ok(Mock::new(config))
+    let config = MockConfig::from_url(url).map_err(bad_endpoint)?;
+    Ok(Box::new(move || {
+        let made: Arc<dyn Provider> = Mock::new(config.clone());
+        Box::pin(async { Ok(made) })
+    }))
+}
+
+fn qemu(provider: &ProviderObject) -> Result<Open, Problem> {
+    let url = provider.spec.endpoint.as_deref();
+    let config = QemuConfig::from_url(url.unwrap_or(QEMU_HOME)).map_err(bad_endpoint)?;
+    Ok(Box::new(move || {
+        let config = config.clone();
+        Box::pin(async move {
+            let made: Arc<dyn Provider> = Qemu::open(config).await?;
+            Ok(made)
+        })
+    }))
+}
+
+fn bad_endpoint(error: impl std::fmt::Display) -> Problem {
+    let text = error.to_string();
+    Problem::new(Reason::InvalidConfiguration, "spec.endpoint", text)
 }
 
 fn linked(kind: ProviderType) -> Option<Make> {
@@ -36,7 +64,7 @@ fn linked(kind: ProviderType) -> Option<Make> {
 }
 
 /// What a provider in process was made from, and the provider.
-type Made = (String, Arc<dyn Provider>);
+type Made = (String, Arc<InProcess>);
 
 /// Reaches providers in process or at an address.
 pub struct Registry {
@@ -70,10 +98,10 @@ impl Registry {
             .map(|(_, p)| p.clone());
         let server = match there {
             Some(server) => server,
-            None => make(provider)?,
+            None => Arc::new(InProcess::new(make(provider)?)),
         };
         servers.insert(key, (made_from.clone(), server.clone()));
-        Ok((Arc::new(InProcess(server)), made_from))
+        Ok((server, made_from))
     }
 
     async fn external(
@@ -225,12 +253,26 @@ impl Runtime for Registry {
     }
 }
 
-struct InProcess(Arc<dyn Provider>);
+/// A provider in this process, started at the first connection.
+struct InProcess {
+    open: Open,
+    opened: OnceCell<Arc<dyn Provider>>,
+}
+
+impl InProcess {
+    fn new(open: Open) -> Self {
+        Self {
+            open,
+            opened: OnceCell::new(),
+        }
+    }
+}
 
 #[async_trait]
 impl Connector for InProcess {
     async fn connect(&self) -> Result<Arc<dyn Provider>, ProviderError> {
-        Ok(self.0.clone())
+        let opened = self.opened.get_or_try_init(|| (self.open)()).await?;
+        Ok(opened.clone())
     }
 }
 

@@ -156,3 +156,19 @@ fn holder(port: u16) -> String {
         |found| found.to_string(),
     )
 }
+
+/// Keeps others from starting or stopping what runs in a folder, as long as it lives.
+#[derive(Debug)]
+pub struct FolderLock(StateDir);
+
+impl FolderLock {
+    /// Fails if another process works on the folder.
+    pub fn take(folder: &Path) -> Result<Self, Error> {
+        StateDir::persistent(folder).map(Self)
+    }
+
+    /// The folder, as an absolute path.
+    pub fn folder(&self) -> &Path {
+        self.0.root()
+    }
+}

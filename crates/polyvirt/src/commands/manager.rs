@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{probes, stop_signal};
 use crate::cli;
+use crate::guests;
 use crate::registry::Registry;
 
 /// Runs the controllers until the program is asked to stop.
@@ -23,9 +24,10 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
         concurrency: options.concurrency,
     };
     let registry = Arc::new(Registry::new(client.clone()));
-    let manager = Manager::new(client, config, registry, metrics.clone());
+    let manager = Manager::new(client.clone(), config, registry, metrics.clone());
     serve(&options, &manager, &metrics).await?;
     let stop = CancellationToken::new();
+    guests::serve(&options, client, manager.guests(), stop.clone()).await?;
     let stopping = stop.clone();
     tokio::spawn(async move {
         stop_signal().await;

@@ -1,13 +1,19 @@
 //! One file a command.
 
 pub mod bench;
+mod completion;
 mod conformance;
 mod crds;
 #[cfg(test)]
 mod docs;
+mod down;
 mod manager;
 mod probes;
 mod provider;
+mod status;
+mod table;
+pub mod up;
+pub mod vm;
 
 use anyhow::Context;
 
@@ -17,10 +23,18 @@ use crate::cli::{Cli, Command};
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Bench(options) => block_on(bench::run(options)),
+        Command::Completion(options) => {
+            completion::run(&options);
+            Ok(())
+        }
         Command::Conformance(options) => block_on(conformance::run(options)),
         Command::Crds(options) => crds::run(&options),
+        Command::Down(options) => block_on(down::run(options)),
         Command::Manager(options) => block_on(manager::run(options)),
         Command::Provider(options) => block_on(provider::run(options)),
+        Command::Status(options) => block_on(status::run(options)),
+        Command::Up(options) => block_on(up::run(options)),
+        Command::Vm(options) => block_on(vm::run(options)),
     }
 }
 

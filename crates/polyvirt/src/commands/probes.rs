@@ -1,16 +1,20 @@
 //! `/healthz`, `/readyz` and `/metrics`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// Alive always; ready when the channel says so.
 pub fn health(ready: watch::Receiver<bool>) -> Router {
@@ -71,4 +75,25 @@ pub async fn serve(what: &'static str, address: SocketAddr, routes: Router) -> a
         }
     });
     Ok(())
+}
+
+/// The body of a page that answers with 200.
+pub async fn fetch(address: SocketAddr, path: &str) -> anyhow::Result<String> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, io::Error>(answer)
+    };
+    let answer = timeout(Duration::from_secs(10), exchange).await??;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok(body.to_owned()),
+        _ => bail!(
+            "{path} answers {}",
+            answer.lines().next().unwrap_or("nothing")
+        ),
+    }
 }

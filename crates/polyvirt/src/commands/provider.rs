@@ -7,14 +7,16 @@ use anyhow::{Context, bail};
 use polyvirt_contract::Provider;
 use polyvirt_contract::grpc::{self, Listen, ServeOptions, ServerTls};
 use polyvirt_provider_mock::{Mock, MockConfig};
+use polyvirt_provider_qemu::{Qemu, QemuConfig};
 use tokio::sync::watch;
 
 use super::{probes, stop_signal};
 use crate::cli::{ProviderCommand, ProviderKind};
+use crate::registry::QEMU_HOME;
 
 /// Serves a hypervisor until the program is asked to stop.
 pub async fn run(options: ProviderCommand) -> anyhow::Result<()> {
-    let provider = provider(&options)?;
+    let provider = provider(&options).await?;
     let mut serve = ServeOptions::new(Listen::Address(SocketAddr::new(options.bind, options.port)));
     serve.tls = tls(&options)?;
     if options.health_port != 0 {
@@ -28,7 +30,7 @@ pub async fn run(options: ProviderCommand) -> anyhow::Result<()> {
         .context("The provider cannot be served")
 }
 
-fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>> {
+async fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>> {
     match options.kind {
         ProviderKind::Mock => {
             let config = match &options.endpoint {
@@ -36,6 +38,10 @@ fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>> {
                 None => MockConfig::from_env(|name| std::env::var(name).ok())?,
             };
             Ok(Mock::new(config))
+        }
+        ProviderKind::Qemu => {
+            let url = options.endpoint.as_deref().unwrap_or(QEMU_HOME);
+            Ok(Qemu::open(QemuConfig::from_url(url)?).await?)
         }
     }
 }

@@ -8,10 +8,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
+
+use crate::commands::probes::fetch;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
@@ -63,7 +64,7 @@ impl Manager {
 
     async fn until_ready(&mut self) -> anyhow::Result<()> {
         let begin = Instant::now();
-        while get(self.probes, "/readyz").await.is_err() {
+        while fetch(self.probes, "/readyz").await.is_err() {
             self.check_alive()?;
             if begin.elapsed() > START_LIMIT {
                 bail!(
@@ -118,7 +119,7 @@ impl Manager {
     /// What its counters say.
     pub async fn activity(&mut self) -> anyhow::Result<Activity> {
         self.check_alive()?;
-        let text = get(self.metrics, "/metrics")
+        let text = fetch(self.metrics, "/metrics")
             .await
             .context("The manager does not serve its metrics")?;
         Ok(activity(&text))
@@ -188,27 +189,6 @@ async fn free_address() -> anyhow::Result<SocketAddr> {
         .await
         .context("No port is free on 127.0.0.1")?;
     Ok(listener.local_addr()?)
-}
-
-/// The body of a page that answers with 200.
-async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
-    let exchange = async {
-        let mut stream = TcpStream::connect(address).await?;
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        Ok::<_, io::Error>(answer)
-    };
-    let answer = timeout(Duration::from_secs(10), exchange).await??;
-    match answer.split_once("\r\n\r\n") {
-        Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok(body.to_owned()),
-        _ => bail!(
-            "{path} answers {}",
-            answer.lines().next().unwrap_or("nothing")
-        ),
-    }
 }
 
 fn activity(metrics: &str) -> Activity {

@@ -1,0 +1,73 @@
+//! The manager as a process that stays.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use polyvirt_testkit::detached::{Detached, Service, Started, ensure};
+use polyvirt_testkit::local::claim_port;
+
+use super::options::Ports;
+use crate::commands::probes;
+
+/// Its name among the processes of the folder.
+pub const NAME: &str = "manager";
+/// Passes under way are given 10 s of it.
+pub const GRACE: Duration = Duration::from_secs(20);
+const READY_LIMIT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(100);
+
+/// Sees to it that the manager of this program runs, and returns when it works.
+pub async fn start(
+    folder: &Path,
+    kubeconfig: &Path,
+    ports: Ports,
+) -> anyhow::Result<(Detached, Started)> {
+    let service = service(kubeconfig, ports)?;
+    for port in [ports.metrics, ports.health, ports.gateway] {
+        claim_port(folder, &service, port)?;
+    }
+    let (mut process, started) = ensure(folder, &service, GRACE).await?;
+    let begin = Instant::now();
+    while let Err(reason) = health(ports).await {
+        process.check_alive()?;
+        if begin.elapsed() > READY_LIMIT {
+            bail!(
+                "The manager is not ready after {} s ({reason:#}); its log is {}",
+                READY_LIMIT.as_secs(),
+                process.log().display()
+            );
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    Ok((process, started))
+}
+
+fn service(kubeconfig: &Path, ports: Ports) -> anyhow::Result<Service> {
+    let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
+    let words = [
+        "manager".to_owned(),
+        "--kubeconfig".to_owned(),
+        kubeconfig.display().to_string(),
+        "--metrics-bind-address".to_owned(),
+        here(ports.metrics),
+        "--health-probe-bind-address".to_owned(),
+        here(ports.health),
+        "--gateway-bind-address".to_owned(),
+        here(ports.gateway),
+        "--gateway-host".to_owned(),
+        "localhost".to_owned(),
+    ];
+    Ok(Service {
+        name: NAME.to_owned(),
+        program: std::env::current_exe().context("Cannot find this program's file")?,
+        arguments: words.to_vec(),
+    })
+}
+
+/// Fails with the reason if it does not work.
+pub async fn health(ports: Ports) -> anyhow::Result<()> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.health));
+    probes::fetch(address, "/readyz").await.map(drop)
+}

@@ -1,0 +1,153 @@
+//! `polyvirt up`: a control plane, the manager and a first VM on this machine, all of which stay when the command ends.
+//!
+//! ```text
+//!   folder ──► etcd ──► kube-apiserver ──► CRDs ──► manager ──► sample ──► the guest has booted
+//! ```
+//!
+//! Each step looks at what is there first, so that a second run repairs and changes nothing else.
+
+pub mod guest;
+pub mod manager;
+pub mod options;
+pub mod progress;
+pub mod sample;
+
+use std::path::Path;
+
+use anyhow::Context;
+use kube::Client;
+use polyvirt_testkit::detached::{Detached, Started};
+use polyvirt_testkit::install_crds;
+use polyvirt_testkit::local::LocalPlane;
+
+use options::{Hypervisor, Options, Ports};
+use progress::{Done, Progress};
+use sample::Image;
+
+/// Brings everything up, and shows how.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let progress = Progress::new();
+    let image = options.image.as_deref().map(Image::parse).transpose()?;
+    let folder = options.folder.path()?;
+    let ports = Ports::remembered(&folder).with(&options.ports);
+    progress.line(&format!("Polyvirt in {}", folder.display()));
+    let plane = LocalPlane::open(&folder, ports.control_plane()).await?;
+    ports.remember(plane.folder())?;
+    let client = control_plane(&progress, &plane, ports).await?;
+    run_manager(&progress, &plane, ports).await?;
+    if options.no_sample {
+        progress.line(&hints(&plane.kubeconfig_path(), None));
+        return Ok(());
+    }
+    let vm = first_vm(&progress, &client, &plane, &options, image).await?;
+    progress.line(&hints(&plane.kubeconfig_path(), Some(&vm)));
+    Ok(())
+}
+
+async fn control_plane(
+    progress: &Progress,
+    plane: &LocalPlane,
+    ports: Ports,
+) -> anyhow::Result<Client> {
+    let etcd = async {
+        let started = plane.start_etcd().await?;
+        let address = format!("127.0.0.1:{}", ports.etcd);
+        Ok(((), told(&started, "started", address)))
+    };
+    progress.step("etcd", etcd).await?;
+    let apiserver = async {
+        let started = plane.start_apiserver().await?;
+        Ok(((), told(&started, "ready", plane.url())))
+    };
+    progress.step("kube-apiserver", apiserver).await?;
+    let client = plane.client()?;
+    let definitions = polyvirt_api::crds();
+    let crds = async {
+        install_crds(&client, &definitions).await?;
+        let detail = format!("{} kinds of infra.virtrigaud.io", definitions.len());
+        Ok(((), Done::new("applied", detail)))
+    };
+    progress.step("resource definitions", crds).await?;
+    Ok(client)
+}
+
+async fn run_manager(progress: &Progress, plane: &LocalPlane, ports: Ports) -> anyhow::Result<()> {
+    let work = async {
+        let started = manager::start(plane.folder(), &plane.kubeconfig_path(), ports).await?;
+        let metrics = format!("http://127.0.0.1:{}/metrics", ports.metrics);
+        Ok(((), told(&started, "ready", metrics)))
+    };
+    progress.step("manager", work).await
+}
+
+async fn first_vm(
+    progress: &Progress,
+    client: &Client,
+    plane: &LocalPlane,
+    options: &Options,
+    image: Option<Image>,
+) -> anyhow::Result<String> {
+    let image = match (options.provider, image) {
+        (Hypervisor::Qemu, image) => Some(keep_image(progress, plane.folder(), image).await?),
+        (Hypervisor::Mock, image) => image,
+    };
+    let objects = sample::objects(options.provider, plane.folder(), image.as_ref())?;
+    let vm = sample::vm_name(&objects).context("The sample has no VirtualMachine")?;
+    let apply = async {
+        let made = sample::create_missing(client, &objects).await?;
+        let detail = format!("{made} of {} objects were missing", objects.len());
+        Ok(((), Done::new("declared", detail)))
+    };
+    progress.step("sample", apply).await?;
+    let booted = guest::until_booted(progress, client, &vm, options.timeout);
+    progress.step(&format!("VM {vm}"), booted).await?;
+    Ok(vm)
+}
+
+/// A file is copied into our folder, so that it stays; without one the copy of an earlier run is used.
+async fn keep_image(
+    progress: &Progress,
+    folder: &Path,
+    image: Option<Image>,
+) -> anyhow::Result<Image> {
+    let work = async {
+        let kept = sample::keep(folder, image).await?;
+        let detail = match &kept {
+            Image::File(path) => path.display().to_string(),
+            Image::Url(url) => url.clone(),
+        };
+        Ok((kept, Done::new("there", detail)))
+    };
+    progress.step("image", work).await
+}
+
+fn told((process, started): &(Detached, Started), word: &'static str, detail: String) -> Done {
+    let pid = process.pid();
+    match started {
+        Started::Now => Done::new(word, format!("{detail} (process {pid})")),
+        Started::Before => Done::new("runs", format!("{detail} (process {pid})")),
+    }
+}
+
+/// What to try next.
+fn hints(kubeconfig: &Path, vm: Option<&str>) -> String {
+    let mut lines = vec![
+        String::new(),
+        "Try:".to_owned(),
+        format!("  export KUBECONFIG={}", kubeconfig.display()),
+        "  kubectl get virt                          what there is".to_owned(),
+    ];
+    if let Some(vm) = vm {
+        lines.extend([
+            format!("  kubectl describe vm {vm:<21} its state, conditions and events"),
+            format!("  polyvirt vm console {vm:<21} its serial console, Ctrl-] leaves it"),
+            format!("  polyvirt vm stop {vm} --wait{:<17} shut it down", ""),
+            format!("  kubectl delete vm {vm:<23} remove it"),
+        ]);
+    }
+    lines.extend([
+        "  polyvirt status                           the health of everything".to_owned(),
+        "  polyvirt down                             stop everything; nothing is lost".to_owned(),
+    ]);
+    lines.join("\n")
+}

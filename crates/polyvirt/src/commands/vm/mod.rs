@@ -1,0 +1,121 @@
+//! `polyvirt vm`: the verbs of daily use.
+
+mod connect;
+mod console;
+mod describe;
+mod events;
+mod exec;
+mod list;
+mod logs;
+pub mod options;
+mod power;
+mod socket;
+mod ssh;
+mod terminal;
+mod vnc;
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Context;
+use kube::{Api, Client};
+use polyvirt_api::infra::{VMPhase, VirtualMachine};
+
+use super::table::{Cell, Paint};
+use crate::exit::Failure;
+use options::{Options, Verb};
+
+pub use logs::last_lines;
+
+/// A cluster, and the namespace that is meant.
+pub struct Cluster {
+    /// The way to it.
+    pub client: Client,
+    /// The namespace.
+    pub namespace: String,
+}
+
+impl Cluster {
+    /// The VirtualMachines of the namespace.
+    pub fn vms(&self) -> Api<VirtualMachine> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The VirtualMachine of that name.
+    pub async fn vm(&self, name: &str) -> anyhow::Result<VirtualMachine> {
+        let found = self.vms().get_opt(name).await;
+        let found = found.context("VirtualMachines cannot be read")?;
+        found.ok_or_else(|| self.missing(name).into())
+    }
+
+    fn missing(&self, name: &str) -> Failure {
+        Failure::NotFound(format!(
+            "There is no VirtualMachine {name} in the namespace {}: `polyvirt vm list -A` shows all",
+            self.namespace
+        ))
+    }
+}
+
+/// Does what was asked for.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let cluster = connect::connect(&options.place).await?;
+    match options.verb {
+        Verb::List(list) => list::run(&cluster, &list).await,
+        Verb::Describe(named) => describe::run(&cluster, &named.name).await,
+        Verb::Events(named) => events::run(&cluster, &named.name).await,
+        Verb::Start(change) => power::start(&cluster, &change).await,
+        Verb::Stop(stop) => power::stop(&cluster, &stop).await,
+        Verb::Restart(change) => power::restart(&cluster, &change).await,
+        Verb::Console(named) => console::run(&cluster, &named.name).await,
+        Verb::Vnc(vnc) => vnc::run(&cluster, &vnc).await,
+        Verb::Logs(logs) => logs::run(&cluster, &logs).await,
+        Verb::Exec(exec) => exec::run(&cluster, &exec).await,
+        Verb::Ssh(ssh) => ssh::run(&cluster, &ssh).await,
+    }
+}
+
+/// Reads a number of seconds.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches('s').parse().map(Duration::from_secs);
+    number.map_err(|_| format!("{text:?} is no number of seconds"))
+}
+
+/// A phase, in the colour of its meaning.
+pub fn phase_cell(phase: VMPhase) -> Cell {
+    let paint = match phase {
+        VMPhase::Running => Paint::Good,
+        VMPhase::Stopped => Paint::Plain,
+        VMPhase::Failed => Paint::Bad,
+        VMPhase::Pending | VMPhase::Provisioning | VMPhase::Reconfiguring | VMPhase::Deleting => {
+            Paint::Busy
+        }
+    };
+    Cell::new(format!("{phase:?}"), paint)
+}
+
+/// To standard output; whoever read has had enough if it cannot be written.
+fn print(text: &str) {
+    print_bytes(text.as_bytes());
+}
+
+fn print_bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// To standard error, where words about the work go.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds() {
+        assert_eq!(seconds("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(seconds("90s"), Ok(Duration::from_secs(90)));
+        assert!(seconds("soon").is_err());
+    }
+}

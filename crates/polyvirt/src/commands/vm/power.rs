@@ -1,0 +1,165 @@
+//! `polyvirt vm start`, `stop` and `restart`.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use polyvirt_api::infra::{PowerState, VMPhase, VirtualMachine};
+use polyvirt_api::names::REBOOT_ANNOTATION;
+use serde_json::{Value, json};
+
+use super::options::{Change, Stop, Wait};
+use super::{Cluster, print, say};
+use crate::exit::Failure;
+
+const POLL: Duration = Duration::from_millis(300);
+
+/// Switches a VM on.
+pub async fn start(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
+    set(cluster, &change.name, PowerState::On, &change.wait).await
+}
+
+/// Shuts a VM down.
+pub async fn stop(cluster: &Cluster, stop: &Stop) -> anyhow::Result<()> {
+    let wanted = if stop.force {
+        PowerState::Off
+    } else {
+        PowerState::OffGraceful
+    };
+    set(cluster, &stop.name, wanted, &stop.wait).await
+}
+
+async fn set(cluster: &Cluster, name: &str, wanted: PowerState, wait: &Wait) -> anyhow::Result<()> {
+    let vm = patch(cluster, name, json!({"spec": {"powerState": wanted}})).await?;
+    let generation = vm.metadata.generation;
+    let verb = if wanted == PowerState::On {
+        "start"
+    } else {
+        "stop"
+    };
+    if !wait.wait {
+        print(&format!("virtualmachine/{name}: asked to {verb}\n"));
+        return Ok(());
+    }
+    until(cluster, name, verb, wait.timeout, |vm| {
+        reached(vm, generation, wanted)
+    })
+    .await
+}
+
+/// Reboots a VM.
+pub async fn restart(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
+    let name = &change.name;
+    let vm = cluster.vm(name).await?;
+    let power = vm.status.as_ref().and_then(|status| status.power_state);
+    if power.is_some_and(|power| power != PowerState::On) {
+        bail!("{name} is off: `polyvirt vm start {name}` starts it");
+    }
+    let request = Timestamp::now().to_string();
+    let annotations = json!({REBOOT_ANNOTATION: request});
+    patch(
+        cluster,
+        name,
+        json!({"metadata": {"annotations": annotations}}),
+    )
+    .await?;
+    if !change.wait.wait {
+        print(&format!("virtualmachine/{name}: asked to restart\n"));
+        return Ok(());
+    }
+    until(cluster, name, "restart", change.wait.timeout, |vm| {
+        let status = vm.status.as_ref();
+        status.is_some_and(|status| {
+            status.reboot_handled.as_ref() == Some(&request) && status.operation.is_none()
+        })
+    })
+    .await
+}
+
+async fn patch(cluster: &Cluster, name: &str, change: Value) -> anyhow::Result<VirtualMachine> {
+    let params = PatchParams::default();
+    match cluster
+        .vms()
+        .patch(name, &params, &Patch::Merge(change))
+        .await
+    {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Err(cluster.missing(name).into()),
+        other => other.with_context(|| format!("{name} cannot be changed")),
+    }
+}
+
+/// Whether the manager has seen the change and the hypervisor says that it is done.
+fn reached(vm: &VirtualMachine, generation: Option<i64>, wanted: PowerState) -> bool {
+    let Some(status) = &vm.status else {
+        return false;
+    };
+    let on = status.power_state == Some(PowerState::On);
+    let seen = status.observed_generation >= generation;
+    seen && status.operation.is_none() && on == (wanted == PowerState::On)
+}
+
+async fn until(
+    cluster: &Cluster,
+    name: &str,
+    verb: &str,
+    limit: Duration,
+    mut done: impl FnMut(&VirtualMachine) -> bool,
+) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let mut last = String::new();
+    loop {
+        let vm = cluster.vm(name).await?;
+        if done(&vm) {
+            let seconds = begin.elapsed().as_secs_f64();
+            print(&format!(
+                "virtualmachine/{name}: {verb} done in {seconds:.1} s\n"
+            ));
+            return Ok(());
+        }
+        let now = words(&vm);
+        if begin.elapsed() > limit {
+            let seconds = limit.as_secs();
+            let text = format!("{name} did not {verb} within {seconds} s. It is {now}");
+            return Err(Failure::TimedOut(text).into());
+        }
+        if now != last {
+            say(&format!("{:>6.1} s  {now}", begin.elapsed().as_secs_f64()));
+            last = now;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+fn words(vm: &VirtualMachine) -> String {
+    let status = vm.status.clone().unwrap_or_default();
+    let phase = status.phase.unwrap_or(VMPhase::Pending);
+    let message = status.message.unwrap_or_default();
+    format!("{phase:?}: {message}")
+        .trim_end_matches([' ', ':'])
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_done_when_it_was_seen_and_reached() {
+        let vm = |generation: i64, power: &str| -> VirtualMachine {
+            serde_json::from_value(json!({
+                "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine", "metadata": {},
+                "spec": {"providerRef": {"name": "p"}},
+                "status": {"observedGeneration": generation, "powerState": power},
+            }))
+            .expect("a VM")
+        };
+        assert!(reached(&vm(2, "On"), Some(2), PowerState::On));
+        assert!(
+            !reached(&vm(1, "On"), Some(2), PowerState::On),
+            "an old word"
+        );
+        assert!(!reached(&vm(2, "On"), Some(2), PowerState::OffGraceful));
+        assert!(reached(&vm(3, "Off"), Some(2), PowerState::OffGraceful));
+    }
+}

@@ -1,0 +1,67 @@
+//! `polyvirt vm ssh`.
+
+use std::process::ExitStatus;
+
+use anyhow::{Context, bail};
+use tokio::process::Command;
+
+use super::Cluster;
+use super::options::Ssh;
+use crate::exit::Failure;
+
+/// Runs ssh to the guest's first address, and ends with its exit code.
+pub async fn run(cluster: &Cluster, options: &Ssh) -> anyhow::Result<()> {
+    let vm = cluster.vm(&options.name).await?;
+    let ips = vm.status.map(|status| status.ips).unwrap_or_default();
+    let Some(ip) = ips.first() else {
+        bail!(
+            "{} has told no address yet: `polyvirt vm describe {}` shows what it waits for",
+            options.name,
+            options.name
+        );
+    };
+    let status = Command::new("ssh")
+        .args(arguments(ip, options))
+        .status()
+        .await;
+    ended(status.context("ssh cannot be started: install openssh-client")?)
+}
+
+/// Options first, then the address, then the command, as ssh wants them.
+fn arguments(ip: &str, options: &Ssh) -> Vec<String> {
+    let address = match &options.user {
+        Some(user) => format!("{user}@{ip}"),
+        None => ip.to_owned(),
+    };
+    let mut words = options.arguments.clone();
+    let command = words.iter().position(|word| !word.starts_with('-'));
+    words.insert(command.unwrap_or(words.len()), address);
+    words
+}
+
+fn ended(status: ExitStatus) -> anyhow::Result<()> {
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) => Err(Failure::Program(u8::try_from(code).unwrap_or(u8::MAX)).into()),
+        None => bail!("ssh was stopped by a signal"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_stands_between_options_and_command() {
+        let ssh = |user: Option<&str>, words: &[&str]| Ssh {
+            name: "web".to_owned(),
+            user: user.map(str::to_owned),
+            arguments: words.iter().map(|&word| word.to_owned()).collect(),
+        };
+        assert_eq!(arguments("10.0.0.1", &ssh(None, &[])), ["10.0.0.1"]);
+        assert_eq!(
+            arguments("10.0.0.1", &ssh(Some("ada"), &["-v", "uptime", "-p"])),
+            ["-v", "ada@10.0.0.1", "uptime", "-p"]
+        );
+    }
+}
