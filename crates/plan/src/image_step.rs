@@ -148,7 +148,6 @@ pub fn forgotten(on: &ImageProviderStatus) -> ImageProviderStatus {
     ImageProviderStatus {
         task_ref: None,
         message: None,
-        attempts: None,
         ..on.clone()
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
-use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_api::infra::{
+    ImageProviderStatus, Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine,
+};
 use polyvirt_contract::VmId;
 use polyvirt_plan::conditions::{is_true, kind};
 
@@ -258,11 +260,28 @@ fn is_settled(vm: &VirtualMachine) -> bool {
 }
 
 /// How an image stands on providers, as far as VMs care: not how far an import is.
-fn readiness(image: &VMImage) -> Vec<(&String, bool, bool)> {
+fn readiness(image: &VMImage) -> Vec<(&String, Option<&String>, Readiness<'_>)> {
     let providers = image.status.iter().flat_map(|s| &s.provider_status);
     providers
-        .map(|(name, on)| (name, on.available, on.attempts.is_some()))
+        .map(|(name, on)| (name, on.fingerprint.as_ref(), Readiness::of(on)))
         .collect()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Readiness<'a> {
+    Available,
+    Importing,
+    Failed(&'a str),
+}
+
+impl<'a> Readiness<'a> {
+    fn of(on: &'a ImageProviderStatus) -> Self {
+        match (on.available, &on.task_ref) {
+            (true, _) => Self::Available,
+            (false, Some(_)) => Self::Importing,
+            (false, None) => Self::Failed(on.message.as_deref().unwrap_or_default()),
+        }
+    }
 }
 
 fn deletion_moved<K: kube::Resource>(old: &K, new: &K) -> bool {

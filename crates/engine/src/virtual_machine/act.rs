@@ -12,8 +12,8 @@ use polyvirt_contract::{ErrorKind, Extension, ProviderError, RequestId, TaskId};
 use polyvirt_plan::user_data::{self, Sources};
 use polyvirt_plan::virtual_machine::size::differences;
 use polyvirt_plan::virtual_machine::{
-    Applied, Claim, Desired, Intent, Operation, OperationKind, Outcome, Release, Sent, Shape, Step,
-    Wait, record,
+    Answer, Applied, Claim, Desired, Intent, Operation, OperationKind, Outcome, Release, Sent,
+    Shape, Step, Wait, record,
 };
 use polyvirt_plan::{Note, Problem, Reason};
 use serde_json::json;
@@ -112,7 +112,14 @@ impl Pass<'_> {
 
     async fn record_change(&mut self, kind: OperationKind) -> Flow {
         match kind {
-            OperationKind::Reconfigure => self.record.applied.shape = None,
+            OperationKind::Reconfigure => {
+                self.record.applied.shape = None;
+                // What waited was the change before this one.
+                self.record.restart_required.clear();
+            }
+            OperationKind::Reboot => {
+                self.record.reboot_handled = record::object(&self.vm).reboot.to_owned();
+            }
             _ => self.record.applied.power = None,
         }
         match self.write_status(&Outcome::InFlight(kind)).await {
@@ -496,6 +503,7 @@ impl Pass<'_> {
             kind,
             at: self.ctx.now(),
             request,
+            answer: Answer::Open,
         };
         self.memo.sent = Some((sent, self.present().cloned()));
     }
@@ -503,6 +511,9 @@ impl Pass<'_> {
     /// The provider took the request; with a task it is still at work.
     fn accepted(&mut self, kind: OperationKind, task: Option<TaskId>) -> Flow {
         self.seen = Seen::Unknown;
+        if let Some((sent, _)) = &mut self.memo.sent {
+            sent.answer = Answer::Taken;
+        }
         let kept = self
             .record
             .operation

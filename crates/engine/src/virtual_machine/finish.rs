@@ -13,7 +13,8 @@ use super::act::wait_next;
 use super::pass::Pass;
 use crate::cluster::{About, ClusterError, Patch};
 use crate::next::Next;
-use crate::runtime::key::Kind;
+use crate::runtime::key::{Key, Kind};
+use crate::shared::status_body;
 
 impl Pass<'_> {
     /// Reports, remembers, and says when to come again.
@@ -111,12 +112,12 @@ impl Pass<'_> {
             now: self.ctx.now(),
         });
         if let Some(status) = status {
-            let body = json!({
-                "apiVersion": "infra.virtrigaud.io/v1beta1",
-                "kind": "VirtualMachine",
-                "metadata": {"name": self.key.name(), "namespace": self.key.namespace()},
-                "status": status,
-            });
+            let key = Key::new(Kind::VirtualMachine, self.key.clone());
+            let mut body = status_body(&key, &status);
+            if self.is_deleting() {
+                // It may be gone already, and another object of its name be there.
+                body["metadata"]["resourceVersion"] = json!(self.vm.metadata.resource_version);
+            }
             self.write(Patch::Status(body)).await?;
         }
         notes.splice(0..0, std::mem::take(&mut self.notes));

@@ -34,6 +34,7 @@ impl<'a> Pass<'a> {
             ignored_fields: Vec::new(),
             intent: record::intent(&vm),
             seen: Seen::Unknown,
+            asked: None,
             memo: ctx.memo(key),
             notes: Vec::new(),
             come_again: None,
@@ -71,7 +72,8 @@ impl<'a> Pass<'a> {
         let Reach::Ready(ready) = &self.reach else {
             return Seen::Unknown;
         };
-        if self.claim == Some(Claim::Disputed) {
+        // Whether a change that has not shown has happened, the provider is asked: the stream may lag behind.
+        if self.claim == Some(Claim::Disputed) || self.memo.sent.is_some() {
             return Seen::Unknown;
         }
         let (synced, found) = ready.link.seen(|seen| {

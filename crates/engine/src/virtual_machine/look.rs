@@ -15,10 +15,12 @@ impl Pass<'_> {
         let Reach::Ready(ready) = &self.reach else {
             return Flow::Continue;
         };
+        let asked = self.ctx.now();
         let found = match self.ask(ready).await {
             Ok(found) => found,
             Err(error) => return Flow::End(Outcome::Failed(error)),
         };
+        self.asked = Some(asked);
         self.seen = match found {
             Found::Ours(vm) => self.take(vm),
             Found::Named(vm) => Seen::Stranger(Arc::new(vm)),

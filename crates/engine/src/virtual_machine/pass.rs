@@ -66,6 +66,8 @@ pub(super) struct Pass<'a> {
     pub record: Record,
     pub intent: Intent,
     pub seen: Seen,
+    /// When the provider was last asked for the VM in this pass.
+    pub asked: Option<Timestamp>,
     pub memo: Memo,
     pub notes: Vec<Note>,
     /// When to look again, where the outcome alone does not say it.
@@ -84,6 +86,7 @@ impl Pass<'_> {
             desired: self.desired.as_ref(),
             provider: self.provider_facts(),
             observed: self.observed(),
+            asked: self.asked.unwrap_or_else(|| self.ctx.now()),
             sent: self.sent(),
             intent: self.intent,
         }

@@ -46,6 +46,8 @@ pub struct Ledger {
     pub imports: BTreeMap<String, u64>,
     /// Restarts of the provider, and imports that ended badly: each allows one more import.
     pub import_excuses: u64,
+    /// Imports that the provider refused though nothing was wrong: each uses up one of the attempts.
+    pub imports_refused: u64,
     /// How often a size was changed where no object's generation moves.
     pub class_edits: u64,
     violations: Vec<String>,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::api_server::Watched;
 use crate::checks;
-use crate::effect::{Effect, Fate, Side};
+use crate::effect::{Effect, Fate};
 use crate::rng::Rng;
 use crate::schedule::Schedule;
 use crate::setting::Setting;

@@ -23,11 +23,19 @@ const BEGINNING: i64 = 1_767_225_600;
 /// How long a call may go unanswered.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The longest that a request is under way after its client has given up.
+/// How often work that is late and takes its time is looked at.
+const LATE_STEP: Duration = Duration::from_millis(500);
+
+/// Longer than any create takes.
+const LONGEST_LATE: Duration = Duration::from_secs(30);
+
 const LATEST: u64 = 60;
 
 /// A request that happens though nobody waits for it.
 pub struct Late {
     pub due: Duration,
+    /// When it reached the provider.
+    begun: Option<Duration>,
     pub work: BoxFuture<'static, ()>,
 }
 
@@ -117,10 +125,28 @@ impl Sim {
         Timestamp::from_second(BEGINNING).expect("in range") + passed
     }
 
-    /// Time passes, for everybody alike.
+    /// Time passes, for everybody alike; what is late happens at its time, whatever else stands still.
     pub fn advance(&self, time: Duration) {
+        let end = self.mock.now() + time;
+        while let Some(due) = self.next_late().filter(|due| *due < end) {
+            let step = due.saturating_sub(self.mock.now()).max(LATE_STEP);
+            self.pass(step.min(end.saturating_sub(self.mock.now())));
+            self.run_late();
+            if self.mock.now() >= end {
+                return;
+            }
+        }
+        self.pass(end.saturating_sub(self.mock.now()));
+        self.run_late();
+    }
+
+    fn pass(&self, time: Duration) {
         self.mock.advance(time);
         poll_once(std::pin::pin!(tokio::time::advance(time)));
+    }
+
+    fn next_late(&self) -> Option<Duration> {
+        self.world().late.iter().map(|late| late.due).min()
     }
 
     /// Writes into the trace, if there is one.
@@ -223,7 +249,8 @@ impl Sim {
         let mut world = self.world();
         let delay = Duration::from_secs(world.rng.between(1, LATEST));
         let due = self.mock.now() + delay;
-        world.late.push(Late { due, work });
+        let begun = None;
+        world.late.push(Late { due, begun, work });
     }
 
     /// Lets requests that are late happen when their time has come.
@@ -238,7 +265,13 @@ impl Sim {
             due
         };
         for mut late in due {
-            if poll_once(late.work.as_mut()).is_none() {
+            if poll_once(late.work.as_mut()).is_some() {
+                continue;
+            }
+            // A provider that went away took the request with it.
+            let begun = *late.begun.get_or_insert(now);
+            if now - begun < LONGEST_LATE {
+                late.due = now + LATE_STEP;
                 self.world().late.push(late);
             }
         }

@@ -23,6 +23,8 @@ pub struct Facts<'a> {
     pub provider: ProviderFacts<'a>,
     /// What the hypervisor said last.
     pub observed: Observed<'a>,
+    /// When it was asked for that. Its answer may have been long on its way.
+    pub asked: Timestamp,
     /// The last change sent by this process, if no newer word of the VM has come since.
     pub sent: Option<&'a Sent>,
     /// Whether a create may be in flight that nobody remembers (providers without identity).
@@ -324,4 +326,16 @@ pub struct Sent {
     pub at: Timestamp,
     /// For requests that must happen once.
     pub request: Option<RequestId>,
+    /// What the provider answered.
+    pub answer: Answer,
+}
+
+/// What became of a change that was sent, as far as its answer tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// None came, or one that leaves it open.
+    #[default]
+    Open,
+    /// The provider took it.
+    Taken,
 }

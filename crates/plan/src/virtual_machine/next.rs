@@ -9,8 +9,9 @@ use polyvirt_contract::model::{PowerOp, PowerState, VmState};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{
-    Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness, Intent,
-    Life, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts, RestartPolicy,
+    Answer, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
+    Intent, Life, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
+    RestartPolicy,
 };
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
@@ -30,7 +31,29 @@ pub fn next_step(facts: &Facts<'_>) -> Step {
         Life::Deleting(policy) => deleting(facts, policy),
         Life::Alive => alive(facts),
     };
-    hold_back_repeats(facts, step)
+    match step {
+        Step::Done(Done::Converged | Done::Drifted(_) | Done::RestartNeeded(_)) => {
+            await_the_last_word(facts, step)
+        }
+        step => hold_back_repeats(facts, step),
+    }
+}
+
+/// What we see may be older than what we sent last. A verdict on it would take our own change for somebody else's.
+fn await_the_last_word(facts: &Facts<'_>, verdict: Step) -> Step {
+    let Some(sent) = facts.sent else {
+        return verdict;
+    };
+    let always_shows = matches!(sent.kind, OperationKind::PowerOn | OperationKind::PowerOff);
+    let open = sent.answer == Answer::Open || always_shows;
+    match remaining(facts.asked, sent.at, RESEND_AFTER).filter(|_| open) {
+        Some(rest) => wait_for_effect(sent.kind, rest),
+        None => verdict,
+    }
+}
+
+fn wait_for_effect(kind: OperationKind, rest: Duration) -> Step {
+    Step::wait_at_most(WaitFor::Effect(kind), rest.min(Duration::from_secs(2)))
 }
 
 /// A change that was just sent and has not shown yet is waited for, not sent again.
@@ -42,7 +65,7 @@ fn hold_back_repeats(facts: &Facts<'_>, step: Step) -> Step {
         return step;
     };
     match remaining(facts.now, sent.at, RESEND_AFTER) {
-        Some(rest) => Step::wait_at_most(WaitFor::Effect(kind), rest.min(Duration::from_secs(2))),
+        Some(rest) => wait_for_effect(kind, rest),
         None => step,
     }
 }
@@ -85,7 +108,7 @@ fn create_under_way(facts: &Facts<'_>) -> Option<Step> {
     if facts.provider.has_identity() || facts.record.id.is_some() {
         return None;
     }
-    let rest = remaining(facts.now, since, FORGOTTEN_AFTER)?;
+    let rest = remaining(facts.asked, since, FORGOTTEN_AFTER)?;
     Some(Step::wait_at_most(
         WaitFor::Effect(OperationKind::Create),
         rest.min(RESEND_AFTER),
@@ -327,7 +350,7 @@ fn reboot(facts: &Facts<'_>, vm: &VmState) -> Option<Step> {
     let done = vm.last_request.as_ref() == Some(&request)
         || facts
             .sent
-            .is_some_and(|s| s.request.as_ref() == Some(&request));
+            .is_some_and(|s| s.request.as_ref() == Some(&request) && s.answer == Answer::Taken);
     (open && !done && vm.power == PowerState::On).then(|| Step::reboot(request))
 }
 
@@ -336,12 +359,23 @@ fn restart(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
     let wanted = !fields.is_empty()
         && desired.restart == RestartPolicy::WhenNeeded
         && vm.power == PowerState::On;
+    if wanted && is_unrecorded_reboot(facts, vm) {
+        // The next request makes the provider forget this one.
+        return Some(Step::RecordChange(OperationKind::Reboot));
+    }
     let shape = desired.shape();
     let request = RequestId::from(format!(
         "restart-{}cpu-{}mib-{}",
         shape.cpu, shape.memory_mib, vm.revision
     ));
     wanted.then(|| Step::reboot(request))
+}
+
+/// Whether a reboot that was asked for was carried out, and only the provider knows.
+fn is_unrecorded_reboot(facts: &Facts<'_>, vm: &VmState) -> bool {
+    let asked = facts.object.reboot;
+    let request = RequestId::from(format!("reboot-{asked}"));
+    asked != facts.record.reboot_handled && vm.last_request.as_ref() == Some(&request)
 }
 
 fn restart_fields(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Vec<String> {

@@ -74,6 +74,7 @@ impl Any {
                 Sight::Present => Observed::Present(&self.vm),
                 Sight::Stranger => Observed::Stranger(&self.vm),
             },
+            asked: at(1000),
             sent: None,
             intent: self.intent,
         })

@@ -106,6 +106,7 @@ impl World {
                 (None, true) => Observed::Absent,
                 (Some(vm), true) => Observed::Present(vm),
             },
+            asked: self.now,
             sent: None,
             intent: self.intent,
         }
