@@ -1,8 +1,38 @@
 //! QEMU driven directly over QMP: no daemon, VMs outlive the provider.
+//!
+//! ```text
+//!   Provider calls ─► tasks: go on without their caller ─► Vm: one change at a time ─► QMP, qemu-img, ip
+//!                                                           ▲                          │
+//!   watch streams ◄─ hub ◄─ a new revision ◄────────────────┴── monitor: QMP events, ◄─┘
+//!                                                               the end of the process
+//! ```
+//!
+//! A VM is a folder and, while it runs, a process: see [`state`]. Its identity is its UUID.
 
+mod accel;
+mod agent;
+mod cmdline;
 mod config;
+mod console;
+mod core;
+mod errors;
+mod firmware;
+mod hub;
+mod image;
+mod img;
+mod inventory;
+mod network;
+mod offer;
+mod process;
 mod provider;
+mod qmp;
+mod run_as;
+mod seed;
+mod snapshot;
+mod state;
+mod tasks;
 mod uuid;
+mod vm;
 
 pub use config::{AccelChoice, ConfigError, QemuConfig};
 pub use provider::Qemu;

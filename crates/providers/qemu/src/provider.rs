@@ -1,60 +1,147 @@
-//! The contract, call by call.
+//! The contract, call by call. Each is one line of intent; the work is elsewhere.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use polyvirt_contract::model::{CreateVm, Created, PowerRequest, VmRef, VmState};
-use polyvirt_contract::watch::TaskState;
-use polyvirt_contract::{Capabilities, Provider, ProviderError, Result, TaskId, VmId};
+use futures::stream::BoxStream;
+use polyvirt_contract::model::{
+    ConsoleKind, ConsoleSession, CreateVm, Created, ExecOutput, ExecRequest, Inventory,
+    PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+};
+use polyvirt_contract::watch::{TaskState, VmEvent};
+use polyvirt_contract::{
+    Capabilities, Features, Identity, Provider, ProviderError, Result, SnapshotId, TaskId, VmId,
+};
 
 use crate::config::QemuConfig;
-use crate::uuid::Uuid;
+use crate::core::Core;
+use crate::image::Source;
+use crate::{agent, console, image, inventory, offer, snapshot, vm};
 
 /// A provider that runs its VMs with QEMU on this machine.
-#[derive(Debug)]
+///
+/// Dropping it ends its tasks and streams. VMs go on, and the next one that opens the folder finds them.
 pub struct Qemu {
-    config: QemuConfig,
+    core: Arc<Core>,
 }
 
-impl Qemu {
-    /// Opens the folder of VMs and finds those again that run.
-    pub async fn open(config: QemuConfig) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { config }))
+impl std::fmt::Debug for Qemu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Qemu")
+            .field("config", &self.core.config)
+            .finish_non_exhaustive()
     }
 }
 
-fn not_yet<T>(what: &str) -> Result<T> {
-    Err(ProviderError::unsupported(what))
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        self.core.stop.cancel();
+    }
+}
+
+impl Qemu {
+    /// Opens the folder of VMs and finds those again that run. A QEMU that is not installed is told of by `validate`.
+    pub async fn open(config: QemuConfig) -> Result<Arc<Self>> {
+        let core = Core::open(config).await?;
+        if let Err(error) = core.emulator().await {
+            tracing::warn!(%error, "VMs cannot be started for now");
+        }
+        image::clear_leftovers(&core);
+        let provider = Arc::new(Self { core });
+        vm::recover(&provider.core).await?;
+        Ok(provider)
+    }
 }
 
 #[async_trait]
 impl Provider for Qemu {
     async fn validate(&self) -> Result<()> {
-        not_yet("this in this build")
+        self.core.emulator().await.map(drop)
     }
+
     async fn capabilities(&self) -> Result<Capabilities> {
-        Ok(Capabilities::default())
+        Ok(offer::capabilities())
     }
-    async fn create(&self, _request: CreateVm) -> Result<Created> {
-        let _ = (&self.config, Uuid::random());
-        not_yet("VMs in this build")
+
+    async fn features(&self) -> Result<Features> {
+        Ok(offer::features())
     }
+
+    async fn create(&self, request: CreateVm) -> Result<Created> {
+        vm::create(&self.core, request).await
+    }
+
     async fn delete(&self, vm: &VmRef) -> Result<Option<TaskId>> {
-        Err(ProviderError::not_found(&vm.id))
+        vm::delete(&self.core, self.core.allowed(vm)?).await
     }
-    async fn power(&self, vm: &VmRef, _request: PowerRequest) -> Result<Option<TaskId>> {
-        Err(ProviderError::not_found(&vm.id))
+
+    async fn power(&self, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>> {
+        vm::power(&self.core, self.core.allowed(vm)?, request).await
     }
-    async fn reconfigure(&self, vm: &VmRef, _desired: CreateVm) -> Result<Option<TaskId>> {
-        Err(ProviderError::not_found(&vm.id))
+
+    async fn reconfigure(&self, vm: &VmRef, desired: CreateVm) -> Result<Option<TaskId>> {
+        vm::reconfigure(&self.core, self.core.allowed(vm)?, desired).await
     }
-    async fn describe(&self, _vm: &VmId) -> Result<Option<VmState>> {
-        Ok(None)
+
+    async fn describe(&self, vm: &VmId) -> Result<Option<VmState>> {
+        Ok(self.core.by_id(vm).ok().map(|vm| vm.state()))
     }
+
     async fn task_status(&self, task: &TaskId) -> Result<TaskState> {
-        Err(ProviderError::not_found(task))
+        let state = self.core.tasks.status(task);
+        state.ok_or_else(|| ProviderError::not_found(format!("The task {task}")))
     }
+
+    async fn snapshot_create(
+        &self,
+        vm: &VmRef,
+        request: SnapshotRequest,
+    ) -> Result<SnapshotCreated> {
+        snapshot::create(&self.core, self.core.allowed(vm)?, request).await
+    }
+
+    async fn snapshot_delete(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
+        snapshot::delete(&self.core, self.core.allowed(vm)?, snapshot.clone()).await
+    }
+
+    async fn snapshot_revert(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
+        snapshot::revert(&self.core, self.core.allowed(vm)?, snapshot.clone()).await
+    }
+
+    async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {
+        let source = Source::of_request(&self.core, &request)?;
+        image::prepare(&self.core, source)?.answer(&self.core).await
+    }
+
+    async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
+        image::delete(&self.core, image).await
+    }
+
     async fn list_vms(&self) -> Result<Vec<VmState>> {
-        Ok(Vec::new())
+        Ok(self.core.states())
+    }
+
+    async fn find(&self, identity: &Identity) -> Result<Option<VmState>> {
+        Ok(self.core.by_identity(identity).map(|vm| vm.state()))
+    }
+
+    async fn watch(&self) -> Result<BoxStream<'static, Result<VmEvent>>> {
+        let core = self.core.clone();
+        Ok(self
+            .core
+            .hub
+            .subscribe(move || core.states(), self.core.stop.clone()))
+    }
+
+    async fn inventory(&self) -> Result<Inventory> {
+        Ok(inventory::inventory(&self.core))
+    }
+
+    async fn guest_exec(&self, vm: &VmRef, request: ExecRequest) -> Result<ExecOutput> {
+        agent::exec(&*self.core.allowed(vm)?, &request).await
+    }
+
+    async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {
+        console::attach(&*self.core.allowed(vm)?, kind).await
     }
 }

@@ -1,0 +1,335 @@
+//! The guest's agent: addresses, name, commands, quiet file systems.
+//!
+//! QEMU tells when the agent comes and goes. From then on its addresses are asked for, often until they are known and then
+//! once in two minutes, which is all that is asked of a VM at rest.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use polyvirt_contract::model::{ExecOutput, ExecRequest};
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::time::Instant;
+
+use crate::cmdline::AGENT_SOCKET;
+use crate::core::Core;
+use crate::errors;
+use crate::vm::Vm;
+
+/// How long the agent may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often addresses are asked for: first, at most until they are known, and afterwards.
+const FIRST: Duration = Duration::from_millis(300);
+const SLOWEST: Duration = Duration::from_secs(10);
+const AT_REST: Duration = Duration::from_secs(120);
+/// How often a command that runs is looked at: first, and at most.
+const LOOK: Duration = Duration::from_millis(20);
+const SLOWEST_LOOK: Duration = Duration::from_millis(500);
+/// What a command may write.
+const MOST_OUTPUT: usize = 1 << 20;
+/// The byte by which the agent forgets what it has read so far.
+const FORGET: u8 = 0xff;
+
+/// Whether an answer is waited for: a guest that shuts down may not give one.
+enum Answer {
+    Wait,
+    None,
+}
+
+/// Asks the agent for addresses for as long as it is there.
+pub(crate) fn follow(core: &Arc<Core>, vm: &Arc<Vm>) {
+    let (weak, stop) = (Arc::downgrade(core), core.stop.clone());
+    let vm = Arc::downgrade(vm);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = keep_asking(weak, vm) => {}
+        }
+    });
+}
+
+async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>) {
+    let mut pause = FIRST;
+    loop {
+        let (Some(core), Some(vm)) = (core.upgrade(), vm.upgrade()) else {
+            return;
+        };
+        if !vm.agent_is_open() {
+            return;
+        }
+        match look(&vm).await {
+            Ok(known) => {
+                let has_address = known.addresses.values().any(|list| !list.is_empty());
+                let changed = vm.guest(|guest| {
+                    guest.hostname = known.hostname;
+                    guest.addresses = known.addresses;
+                });
+                if changed {
+                    vm.touch(&core);
+                }
+                pause = if has_address {
+                    AT_REST
+                } else {
+                    (pause * 2).min(SLOWEST)
+                };
+            }
+            Err(_) => pause = (pause * 2).min(SLOWEST),
+        }
+        drop((core, vm));
+        tokio::time::sleep(pause).await;
+    }
+}
+
+struct Known {
+    hostname: String,
+    addresses: BTreeMap<String, Vec<String>>,
+}
+
+async fn look(vm: &Vm) -> Result<Known> {
+    let interfaces = call(vm, "guest-network-get-interfaces", json!({})).await?;
+    let named = call(vm, "guest-get-host-name", json!({}))
+        .await
+        .unwrap_or_default();
+    Ok(Known {
+        hostname: named["host-name"].as_str().unwrap_or_default().to_owned(),
+        addresses: addresses(&interfaces),
+    })
+}
+
+/// Addresses by MAC address, IPv4 first, without those that are good on one link only.
+fn addresses(interfaces: &Value) -> BTreeMap<String, Vec<String>> {
+    let mut found = BTreeMap::new();
+    for interface in interfaces.as_array().into_iter().flatten() {
+        let Some(mac) = interface["hardware-address"].as_str() else {
+            continue;
+        };
+        let list = interface["ip-addresses"].as_array().into_iter().flatten();
+        let mut useful: Vec<(bool, String)> = list.filter_map(useful).collect();
+        useful.sort();
+        let useful = useful.into_iter().map(|(_, address)| address).collect();
+        found.insert(mac.to_ascii_lowercase(), useful);
+    }
+    found.retain(|mac, _| mac != "00:00:00:00:00:00");
+    found
+}
+
+fn useful(entry: &Value) -> Option<(bool, String)> {
+    let address: std::net::IpAddr = entry["ip-address"].as_str()?.parse().ok()?;
+    let local = match address {
+        std::net::IpAddr::V4(address) => address.is_link_local() || address.is_loopback(),
+        std::net::IpAddr::V6(address) => address.is_unicast_link_local() || address.is_loopback(),
+    };
+    (!local).then(|| (address.is_ipv6(), address.to_string()))
+}
+
+/// Asks the guest to shut down. No answer means yes: the agent goes with the guest.
+pub(crate) async fn shut_down(vm: &Vm) -> Result<()> {
+    let arguments = json!({"mode": "powerdown"});
+    exchange(vm, "guest-shutdown", arguments, Answer::None)
+        .await
+        .map(drop)
+}
+
+/// Makes the guest's file systems quiet while a snapshot is taken. A quiet guest must be woken by [`thaw`].
+pub(crate) async fn freeze(vm: &Vm) -> Result<()> {
+    call(vm, "guest-fsfreeze-freeze", json!({})).await.map(drop)
+}
+
+/// Lets the guest's file systems go on.
+pub(crate) async fn thaw(vm: &Vm) -> Result<()> {
+    call(vm, "guest-fsfreeze-thaw", json!({})).await.map(drop)
+}
+
+/// Runs a command in the guest and waits for its end.
+pub(crate) async fn exec(vm: &Vm, request: &ExecRequest) -> Result<ExecOutput> {
+    vm.must_live()?;
+    if !vm.agent_is_open() {
+        let message = format!(
+            "The agent of the VM {} does not listen yet; wait for the guest to boot, or install qemu-guest-agent in it",
+            vm.uuid()
+        );
+        return Err(errors::precondition(message));
+    }
+    let deadline = Instant::now() + request.timeout;
+    let Some((program, arguments)) = request.command.split_first() else {
+        return Err(ProviderError::invalid("command", "Name a program to run"));
+    };
+    let begin = json!({
+        "path": program, "arg": arguments, "capture-output": true,
+        "input-data": BASE64.encode(&request.stdin),
+    });
+    let begun = match call(vm, "guest-exec", begin).await {
+        Err(error) if error.kind == ErrorKind::Internal => return Ok(not_found(&error)),
+        begun => begun?,
+    };
+    await_exit(vm, &begun["pid"], deadline).await
+}
+
+async fn await_exit(vm: &Vm, pid: &Value, deadline: Instant) -> Result<ExecOutput> {
+    let mut pause = LOOK;
+    loop {
+        let status = call(vm, "guest-exec-status", json!({"pid": pid})).await?;
+        if status["exited"].as_bool() == Some(true) {
+            return Ok(output(&status));
+        }
+        if Instant::now() + pause > deadline {
+            let message =
+                "The command has not ended in time; allow more time, or look at the guest";
+            return Err(ProviderError::new(ErrorKind::Timeout, message));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(SLOWEST_LOOK);
+    }
+}
+
+fn output(status: &Value) -> ExecOutput {
+    let text = |key: &str| {
+        let mut bytes = BASE64
+            .decode(status[key].as_str().unwrap_or_default())
+            .unwrap_or_default();
+        bytes.truncate(MOST_OUTPUT);
+        Bytes::from(bytes)
+    };
+    let number = |key: &str| status[key].as_i64().and_then(|n| i32::try_from(n).ok());
+    let exit_code = number("exitcode").or_else(|| number("signal").map(|signal| 128 + signal));
+    ExecOutput {
+        exit_code: exit_code.unwrap_or(0),
+        stdout: text("out-data"),
+        stderr: text("err-data"),
+    }
+}
+
+/// The guest has no such program: as a shell says it.
+fn not_found(error: &ProviderError) -> ExecOutput {
+    ExecOutput {
+        exit_code: 127,
+        stdout: Bytes::new(),
+        stderr: Bytes::from(format!("{}\n", error.message)),
+    }
+}
+
+async fn call(vm: &Vm, command: &str, arguments: Value) -> Result<Value> {
+    exchange(vm, command, arguments, Answer::Wait).await
+}
+
+/// One command on a connection of its own: what an earlier one left unread cannot be mistaken for the answer.
+async fn exchange(vm: &Vm, command: &str, arguments: Value, answer: Answer) -> Result<Value> {
+    let _alone = vm.agent.lock().await;
+    let talk = talk(vm, command, arguments, answer);
+    let silent = || {
+        ProviderError::new(
+            ErrorKind::Timeout,
+            format!("The guest's agent has not answered {command} in time"),
+        )
+    };
+    tokio::time::timeout(PATIENCE, talk)
+        .await
+        .unwrap_or_else(|_| Err(silent()))
+}
+
+async fn talk(vm: &Vm, command: &str, arguments: Value, answer: Answer) -> Result<Value> {
+    let lost = |error: std::io::Error| {
+        let message = format!("The guest's agent cannot be reached: {error}");
+        ProviderError::new(ErrorKind::Unavailable, message)
+    };
+    let folder = vm.dir.open_run()?;
+    let stream = UnixStream::connect(folder.join(AGENT_SOCKET))
+        .await
+        .map_err(lost)?;
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let id = command.len() as u64 ^ 0x5eed_0000;
+    let sync = json!({"execute": "guest-sync-delimited", "arguments": {"id": id}});
+    let mut greeting = vec![FORGET];
+    greeting.extend(format!("{sync}\n").into_bytes());
+    writer.write_all(&greeting).await.map_err(lost)?;
+    read_sync(&mut reader, id).await.map_err(lost)?;
+    let line = format!("{}\n", json!({"execute": command, "arguments": arguments}));
+    writer.write_all(line.as_bytes()).await.map_err(lost)?;
+    if matches!(answer, Answer::None) {
+        writer.flush().await.map_err(lost)?;
+        return Ok(Value::Null);
+    }
+    let mut line = String::new();
+    reader.read_line(&mut line).await.map_err(lost)?;
+    read_answer(command, &line)
+}
+
+/// Passes over everything before the answer to our greeting.
+async fn read_sync<R: tokio::io::AsyncBufRead + Unpin>(
+    reader: &mut R,
+    id: u64,
+) -> std::io::Result<()> {
+    loop {
+        let mut line = Vec::new();
+        if reader.read_until(b'\n', &mut line).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let start = line
+            .iter()
+            .rposition(|byte| *byte == FORGET)
+            .map_or(0, |place| place + 1);
+        let answer: Value = serde_json::from_slice(&line[start..]).unwrap_or_default();
+        if answer["return"].as_u64() == Some(id) {
+            return Ok(());
+        }
+    }
+}
+
+fn read_answer(command: &str, line: &str) -> Result<Value> {
+    let mut answer: Value = serde_json::from_str(line).unwrap_or_default();
+    if let Some(reason) = answer["error"]["desc"].as_str() {
+        return Err(errors::internal(format!(
+            "The guest's agent refused {command}: {reason}"
+        )));
+    }
+    match answer.get_mut("return") {
+        Some(value) => Ok(value.take()),
+        None => Err(ProviderError::new(
+            ErrorKind::Unavailable,
+            "The guest's agent went away",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_sorted_out() {
+        let interfaces = json!([
+            {"name": "lo", "hardware-address": "00:00:00:00:00:00", "ip-addresses": [{"ip-address": "127.0.0.1"}]},
+            {"name": "eth0", "hardware-address": "02:70:AA:00:00:01", "ip-addresses": [
+                {"ip-address": "fe80::1"}, {"ip-address": "fec0::5"}, {"ip-address": "10.0.2.15"}]},
+            {"name": "tun"},
+        ]);
+        let found = addresses(&interfaces);
+        let expected = BTreeMap::from([(
+            "02:70:aa:00:00:01".to_owned(),
+            vec!["10.0.2.15".to_owned(), "fec0::5".to_owned()],
+        )]);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_end_of_a_command_is_read() {
+        let ended = output(&json!({"exited": true, "exitcode": 3, "out-data": "aGk="}));
+        assert_eq!((ended.exit_code, ended.stdout), (3, Bytes::from("hi")));
+        assert_eq!(output(&json!({"exited": true, "signal": 9})).exit_code, 137);
+    }
+
+    #[tokio::test]
+    async fn what_was_left_unread_is_passed_over() {
+        let bytes = b"{\"return\": {}}\n\xff{\"return\": 7}\n".to_vec();
+        read_sync(&mut BufReader::new(bytes.as_slice()), 7)
+            .await
+            .expect("found");
+    }
+}

@@ -1,0 +1,105 @@
+//! Devices and back ends, in the form that both the command line and the monitor take.
+
+use serde_json::{Value, json};
+
+use crate::state::{CpuPlace, Disk, Nic, Record};
+
+/// PCI Express ports for disks and cards; those that nothing sits in are for what is added later.
+pub(crate) const PORTS: u8 = 16;
+/// Ports that share a slot of the root complex.
+const PER_SLOT: u8 = 8;
+const FIRST_SLOT: u8 = 0x10;
+
+pub(super) fn port_device(port: u8) -> Value {
+    let slot = FIRST_SLOT + port / PER_SLOT;
+    json!({
+        "driver": "pcie-root-port", "id": port_id(port), "bus": "pcie.0",
+        "chassis": port + 1, "port": port, "addr": format!("{slot:#x}.{:#x}", port % PER_SLOT),
+        "multifunction": true,
+    })
+}
+
+fn port_id(port: u8) -> String {
+    format!("port{port}")
+}
+
+/// A qcow2 file of the working folder, as a block node.
+pub(crate) fn file_node(node: &str, file: &str) -> Value {
+    json!({
+        "node-name": node, "driver": "qcow2", "discard": "unmap",
+        "file": {"driver": "file", "filename": file, "discard": "unmap"},
+    })
+}
+
+pub(crate) fn root_node() -> Value {
+    file_node("root", Record::ROOT)
+}
+
+pub(super) fn root_device() -> Value {
+    json!({
+        "driver": "virtio-blk-pci", "id": "root", "drive": "root", "bus": port_id(0),
+        "bootindex": 0, "serial": "root", "werror": "enospc", "rerror": "report",
+    })
+}
+
+/// The node and the device of a disk have the name of its file without the ending.
+pub(crate) fn disk_id(disk: &Disk) -> &str {
+    disk.file.strip_suffix(".qcow2").unwrap_or(&disk.file)
+}
+
+pub(crate) fn disk_node(disk: &Disk) -> Value {
+    file_node(disk_id(disk), &disk.file)
+}
+
+pub(crate) fn disk_device(disk: &Disk) -> Value {
+    // virtio has room for twenty characters.
+    let serial: String = disk.name.chars().filter(char::is_ascii).take(20).collect();
+    json!({
+        "driver": "virtio-blk-pci", "id": disk_id(disk), "drive": disk_id(disk),
+        "bus": port_id(disk.port), "serial": serial, "werror": "enospc", "rerror": "report",
+    })
+}
+
+pub(crate) fn nic_id(nic: &Nic) -> String {
+    format!("nic{}", nic.port)
+}
+
+pub(crate) fn nic_netdev(nic: &Nic, tap: Option<&str>) -> Value {
+    let id = nic_id(nic);
+    match tap {
+        Some(tap) => {
+            json!({"type": "tap", "id": id, "ifname": tap, "script": "no", "downscript": "no"})
+        }
+        None => json!({
+            "type": "user", "id": id, "net": format!("10.0.{}.0/24", u16::from(nic.subnet) + 2),
+        }),
+    }
+}
+
+pub(crate) fn nic_device(nic: &Nic) -> Value {
+    let id = nic_id(nic);
+    let mut device = json!({
+        "driver": nic.device, "id": id, "netdev": id, "mac": nic.mac,
+        "bus": port_id(nic.port), "romfile": "",
+    });
+    if nic.mtu != 0 && nic.device == "virtio-net-pci" {
+        device["host_mtu"] = json!(nic.mtu);
+    }
+    device
+}
+
+pub(crate) fn cpu_device(place: usize, cpu: &CpuPlace) -> Value {
+    let mut device = json!({"driver": cpu.driver, "id": format!("cpu{place}")});
+    for (key, value) in &cpu.props {
+        device[key] = json!(value);
+    }
+    device
+}
+
+pub(crate) fn dimm_backend(place: usize, mib: u64) -> Value {
+    json!({"qom-type": "memory-backend-ram", "id": format!("mem{place}"), "size": mib << 20})
+}
+
+pub(crate) fn dimm_device(place: usize) -> Value {
+    json!({"driver": "pc-dimm", "id": format!("dimm{place}"), "memdev": format!("mem{place}")})
+}

@@ -1,0 +1,171 @@
+//! Makes an image ready, once.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use polyvirt_contract::model::PreparedImage;
+use polyvirt_contract::{ProviderError, Result};
+use polyvirt_disks::format::{self, Image};
+
+use super::source::{self, Place, Source};
+use super::{DISK, RECORD, folder, get, place};
+use crate::core::Core;
+use crate::errors;
+use crate::state::{self, ImageRecord, OpenDir};
+use crate::tasks::{Begun, Progress};
+
+/// Folders of images that are not whole begin so.
+const HALF: &str = ".new-";
+
+/// An image that is there or on its way.
+pub(crate) struct Prepared {
+    pub(crate) id: String,
+    pub(crate) begun: Begun,
+}
+
+impl Prepared {
+    /// Waits a while; then the place is told, with the task if that is still at work.
+    pub(crate) async fn answer(self, core: &Core) -> Result<PreparedImage> {
+        let task = self.begun.answer().await?;
+        Ok(PreparedImage {
+            task,
+            ..place(core, &self.id)
+        })
+    }
+}
+
+/// Begins to prepare the image, or finds that somebody has.
+pub(crate) fn prepare(core: &Arc<Core>, source: Source) -> Result<Prepared> {
+    let id = source.id();
+    let there = get(core, &id)?.is_some();
+    let (core_of_task, id_of_task) = (core.clone(), id.clone());
+    let begun = core
+        .tasks
+        .begin(&format!("image {id}"), move |progress| async move {
+            if there {
+                return Ok(());
+            }
+            let work = Work::new(&core_of_task, &id_of_task)?;
+            let made = work.make(&core_of_task, &source, &progress).await;
+            if made.is_err() {
+                work.abandon();
+            }
+            made
+        });
+    Ok(Prepared { id, begun })
+}
+
+/// The making of one image.
+struct Work {
+    id: String,
+    half: PathBuf,
+}
+
+impl Work {
+    fn new(core: &Core, id: &str) -> Result<Self> {
+        let half = core.state.images().join(format!("{HALF}{id}"));
+        let work = Self {
+            id: id.to_owned(),
+            half,
+        };
+        work.abandon();
+        let disk = work.disk_folder();
+        let made = DirBuilder::new().mode(0o711).recursive(true).create(&disk);
+        made.map_err(|error| errors::file("Making the image's folder", &disk, &error))?;
+        core.user.give(&disk, 0o700)?;
+        Ok(work)
+    }
+
+    fn disk_folder(&self) -> PathBuf {
+        self.half.join("disk")
+    }
+
+    fn abandon(&self) {
+        if self.half.exists()
+            && let Err(error) = std::fs::remove_dir_all(&self.half)
+        {
+            tracing::warn!(path = %self.half.display(), %error, "Half an image is left behind");
+        }
+    }
+
+    async fn make(&self, core: &Core, source: &Source, progress: &Progress) -> Result<()> {
+        let path = match &source.place {
+            Place::File(path) => path.clone(),
+            Place::Url(..) => self.fetch(source, progress).await?,
+        };
+        let image = probe(&path, &source.format)?;
+        self.has_room(core, &path)?;
+        let file = source::open(core, &path)?;
+        let folder = OpenDir::open(&self.disk_folder())?;
+        let name = image.format.name();
+        core.img
+            .import(&folder, file, name, "image.qcow2", |percent| {
+                progress.at(percent)
+            })
+            .await?;
+        self.finish(core, source, image)
+    }
+
+    async fn fetch(&self, source: &Source, _progress: &Progress) -> Result<PathBuf> {
+        let message = format!("The image {} cannot be fetched", source.word());
+        Err(ProviderError::invalid("spec.source", message))
+    }
+
+    /// Refuses at once what would fill the datastore half way.
+    fn has_room(&self, core: &Core, path: &Path) -> Result<()> {
+        let needs = std::fs::metadata(path).map_or(0, |meta| meta.len());
+        let free = crate::inventory::free_bytes(core.state.root());
+        if free.is_some_and(|free| free < needs) {
+            return Err(errors::disk_full("The image"));
+        }
+        Ok(())
+    }
+
+    /// Moves the image to its place, where it is nobody's to write.
+    fn finish(&self, core: &Core, source: &Source, image: Image) -> Result<()> {
+        core.user.take_back(&self.half.join(DISK), 0o444)?;
+        let record = ImageRecord {
+            id: self.id.clone(),
+            name: source.name.clone(),
+            source: source.word(),
+            format: image.format.name().to_owned(),
+            virtual_size: image.virtual_bytes,
+            layer: false,
+            base: String::new(),
+        };
+        state::write_json(&self.half.join(RECORD), &record)?;
+        core.user.take_back(&self.disk_folder(), 0o711)?;
+        core.user.take_back(&self.half, 0o711)?;
+        let place = folder(core, &self.id);
+        // A folder without a record is half an image that was being removed.
+        let _ = std::fs::remove_dir_all(&place);
+        std::fs::rename(&self.half, &place)
+            .map_err(|error| errors::file("Moving the image to its place", &place, &error))
+    }
+}
+
+fn probe(path: &Path, declared: &str) -> Result<Image> {
+    let image = format::probe_file(path).and_then(|image| image.expect(declared));
+    image.map_err(|error| {
+        let cause =
+            std::error::Error::source(&error).map_or_else(String::new, |e| format!(": {e}"));
+        ProviderError::invalid("spec.source", format!("{error}{cause}"))
+    })
+}
+
+/// Removes what an earlier life of the provider left half done.
+pub(crate) fn clear_leftovers(core: &Core) {
+    let entries = std::fs::read_dir(core.state.images())
+        .into_iter()
+        .flatten()
+        .flatten();
+    for entry in entries {
+        let half = entry.file_name().to_string_lossy().starts_with(HALF);
+        if half || !entry.path().join(RECORD).is_file() {
+            tracing::info!(path = %entry.path().display(), "Removing half an image");
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `qemu-img`, run as QEMU's user in the folder of the files that it works on.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::ChildStdout;
+
+use crate::accel;
+use crate::config::QemuConfig;
+use crate::errors;
+use crate::run_as::RunAs;
+use crate::state::OpenDir;
+
+/// How long anything but a copy may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a copy may take.
+const COPY_PATIENCE: Duration = Duration::from_secs(4 * 3600);
+
+/// The tool, and who runs it.
+#[derive(Clone, Debug)]
+pub(crate) struct Img {
+    config: QemuConfig,
+    user: RunAs,
+}
+
+/// Facts about a disk file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Info {
+    pub(crate) virtual_size: u64,
+    #[serde(default)]
+    pub(crate) actual_size: u64,
+    pub(crate) format: String,
+    #[serde(default)]
+    pub(crate) snapshots: Vec<Tag>,
+    #[serde(default)]
+    pub(crate) backing_filename: String,
+}
+
+/// A snapshot inside a disk file.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Tag {
+    pub(crate) name: String,
+}
+
+impl Img {
+    pub(crate) fn new(config: &QemuConfig, user: &RunAs) -> Self {
+        Self {
+            config: config.clone(),
+            user: user.clone(),
+        }
+    }
+
+    /// An overlay over a file that it is named relative to; as large as that one, or larger.
+    pub(crate) async fn overlay(
+        &self,
+        folder: &OpenDir,
+        file: &str,
+        below: &str,
+        bytes: Option<u64>,
+    ) -> Result<()> {
+        let size = bytes.map(|bytes| bytes.to_string());
+        let mut arguments = vec![
+            "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", below, file,
+        ];
+        arguments.extend(size.as_deref());
+        self.run("Making a disk", folder, &arguments, PATIENCE)
+            .await
+            .map(drop)
+    }
+
+    /// An empty disk.
+    pub(crate) async fn create(
+        &self,
+        folder: &OpenDir,
+        file: &str,
+        bytes: u64,
+        thick: bool,
+    ) -> Result<()> {
+        let size = bytes.to_string();
+        let options = if thick {
+            "preallocation=falloc"
+        } else {
+            "preallocation=off"
+        };
+        let arguments = ["create", "-q", "-f", "qcow2", "-o", options, file, &size];
+        self.run("Making a disk", folder, &arguments, PATIENCE)
+            .await
+            .map(drop)
+    }
+
+    /// Makes a disk larger.
+    pub(crate) async fn grow(&self, folder: &OpenDir, file: &str, bytes: u64) -> Result<()> {
+        let size = bytes.to_string();
+        let arguments = ["resize", "-q", "-f", "qcow2", file, &size];
+        self.run("Growing a disk", folder, &arguments, PATIENCE)
+            .await
+            .map(drop)
+    }
+
+    /// Facts about a disk, which a running QEMU may have open.
+    pub(crate) async fn info(&self, folder: &OpenDir, file: &str) -> Result<Info> {
+        let arguments = ["info", "-U", "--output=json", "-f", "qcow2", file];
+        let text = self
+            .run("Looking at a disk", folder, &arguments, PATIENCE)
+            .await?;
+        serde_json::from_str(&text).map_err(|error| {
+            errors::internal(format!(
+                "What qemu-img says of a disk cannot be read: {error}"
+            ))
+        })
+    }
+
+    /// `-c` takes, `-a` goes back to, `-d` deletes the snapshot of this tag.
+    pub(crate) async fn snapshot(
+        &self,
+        folder: &OpenDir,
+        how: &str,
+        tag: &str,
+        file: &str,
+    ) -> Result<()> {
+        let arguments = ["snapshot", "-q", how, tag, file];
+        self.run("A snapshot", folder, &arguments, PATIENCE)
+            .await
+            .map(drop)
+    }
+
+    /// Copies a disk with all that is below it into a file of its own. The source is given in QEMU's notation for block
+    /// nodes, so that nothing is guessed from its contents.
+    pub(crate) async fn copy(&self, folder: &OpenDir, source: &str, target: &str) -> Result<()> {
+        let arguments = ["convert", "-q", "-O", "qcow2", source, target];
+        self.run("Copying a disk", folder, &arguments, COPY_PATIENCE)
+            .await
+            .map(drop)
+    }
+
+    /// Copies a file of this format, which is read from the handle and from nowhere else, into a qcow2 file. `told` hears
+    /// how far it is, in percent.
+    pub(crate) async fn import(
+        &self,
+        folder: &OpenDir,
+        source: File,
+        format: &str,
+        target: &str,
+        told: impl FnMut(u8),
+    ) -> Result<()> {
+        let mut node = json!({
+            "driver": format, "read-only": true,
+            "file": {"driver": "file", "filename": "/dev/stdin", "read-only": true},
+        });
+        if format == "qcow2" {
+            node["backing"] = Value::Null;
+        }
+        let source_node = format!("json:{node}");
+        let arguments = ["convert", "-p", "-O", "qcow2", &source_node, target];
+        let mut command = self.command(folder, &arguments);
+        command
+            .stdin(Stdio::from(source))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|error| accel::missing(&self.config.img, &error))?;
+        if let Some(output) = child.stdout.take() {
+            follow_progress(output, told).await;
+        }
+        let output = child.wait_with_output().await;
+        finished("Importing the image", &self.config.img, output).map(drop)
+    }
+
+    fn command(&self, folder: &OpenDir, arguments: &[&str]) -> tokio::process::Command {
+        let mut command = self.user.command(&self.config.img);
+        command
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn run(
+        &self,
+        doing: &str,
+        folder: &OpenDir,
+        arguments: &[&str],
+        limit: Duration,
+    ) -> Result<String> {
+        let mut command = self.command(folder, arguments);
+        let output = tokio::time::timeout(limit, command.output()).await;
+        let Ok(output) = output else {
+            let message = format!("{doing} has not ended in time; look at the load of the host");
+            return Err(ProviderError::new(ErrorKind::Timeout, message));
+        };
+        finished(doing, &self.config.img, output)
+    }
+}
+
+fn finished(doing: &str, program: &Path, output: std::io::Result<Output>) -> Result<String> {
+    let output = output.map_err(|error| accel::missing(program, &error))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(errors::program(
+        doing,
+        &String::from_utf8_lossy(&output.stderr),
+    ))
+}
+
+/// Reads the percentage that the tool writes over and over.
+async fn follow_progress(output: ChildStdout, mut told: impl FnMut(u8)) {
+    let mut pieces = BufReader::new(output).split(b'\r');
+    while let Ok(Some(piece)) = pieces.next_segment().await {
+        if let Some(percent) = percent(&String::from_utf8_lossy(&piece)) {
+            told(percent);
+        }
+    }
+}
+
+/// From `    (42.13/100%)` the whole number, which is never the end: that is known only when the tool has ended.
+fn percent(piece: &str) -> Option<u8> {
+    let (whole, _) = piece.trim().strip_prefix('(')?.split_once('.')?;
+    whole.parse::<u8>().ok().map(|percent| percent.min(99))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read() {
+        assert_eq!(percent("    (42.13/100%)"), Some(42));
+        assert_eq!(percent("(100.00/100%)"), Some(99));
+        assert_eq!(percent("hello"), None);
+    }
+}

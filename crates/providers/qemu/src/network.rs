@@ -1,0 +1,161 @@
+//! Cards on bridges: each has a device of the host that only QEMU's user may open.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+
+use polyvirt_contract::model::NetworkEntry;
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
+
+use crate::core::Core;
+use crate::errors;
+use crate::run_as::RunAs;
+use crate::state::{Nic, Record};
+use crate::uuid::Uuid;
+
+/// Where the kernel tells of network devices.
+const DEVICES: &str = "/sys/class/net";
+
+/// The host's device of a card; the name has room for fifteen characters.
+fn tap_name(uuid: Uuid, nic: &Nic) -> String {
+    format!("pv{}p{}", uuid.short(), nic.port)
+}
+
+/// Makes the devices of all cards on bridges, by port.
+pub(crate) async fn make_taps(core: &Core, record: &Record) -> Result<BTreeMap<u8, String>> {
+    let mut taps = BTreeMap::new();
+    for nic in record
+        .hardware
+        .nics
+        .iter()
+        .filter(|nic| !nic.bridge.is_empty())
+    {
+        taps.insert(nic.port, make_tap(core, record.uuid, nic).await?);
+    }
+    Ok(taps)
+}
+
+/// Makes the device of one card and plugs it into its bridge. One that is there already is made anew.
+pub(crate) async fn make_tap(core: &Core, uuid: Uuid, nic: &Nic) -> Result<String> {
+    let RunAs::User { uid, .. } = &core.user else {
+        let message = "Only a provider that runs as root can plug cards into a bridge; use the network \"user\", or run the provider as root";
+        return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.networks"));
+    };
+    check_bridge(nic)?;
+    let name = tap_name(uuid, nic);
+    remove(&name).await;
+    let uid = uid.to_string();
+    ip(&["tuntap", "add", "dev", &name, "mode", "tap", "user", &uid]).await?;
+    let made = plug(&name, nic).await;
+    if made.is_err() {
+        remove(&name).await;
+    }
+    made.map(|()| name)
+}
+
+async fn plug(name: &str, nic: &Nic) -> Result<()> {
+    if nic.mtu != 0 {
+        ip(&["link", "set", "dev", name, "mtu", &nic.mtu.to_string()]).await?;
+    }
+    ip(&["link", "set", "dev", name, "master", &nic.bridge]).await?;
+    if nic.vlan != 0 {
+        let vid = nic.vlan.to_string();
+        run("bridge", &["vlan", "del", "dev", name, "vid", "1"]).await?;
+        run(
+            "bridge",
+            &["vlan", "add", "dev", name, "vid", &vid, "pvid", "untagged"],
+        )
+        .await?;
+    }
+    ip(&["link", "set", "dev", name, "up"]).await
+}
+
+fn check_bridge(nic: &Nic) -> Result<()> {
+    let bridge = Path::new(DEVICES).join(&nic.bridge).join("bridge");
+    if !bridge.is_dir() {
+        let message = format!(
+            "The host has no bridge {}; make it, or name another",
+            nic.bridge
+        );
+        return Err(ProviderError::invalid(
+            "network.libvirt.bridge.name",
+            message,
+        ));
+    }
+    let filters = std::fs::read_to_string(bridge.join("vlan_filtering")).unwrap_or_default();
+    if nic.vlan != 0 && filters.trim() != "1" {
+        let message = format!(
+            "The bridge {0} does not tell VLANs apart; turn that on (ip link set {0} type bridge vlan_filtering 1), or name a bridge of that VLAN",
+            nic.bridge
+        );
+        return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.networks"));
+    }
+    Ok(())
+}
+
+/// Removes the devices of a VM's cards.
+pub(crate) async fn remove_taps(core: &Core, record: &Record) {
+    if !core.user.is_root() {
+        return;
+    }
+    let nics = record.hardware.nics.iter().chain(&record.wanted().nics);
+    for nic in nics.filter(|nic| !nic.bridge.is_empty()) {
+        remove_tap(record.uuid, nic).await;
+    }
+}
+
+pub(crate) async fn remove_tap(uuid: Uuid, nic: &Nic) {
+    remove(&tap_name(uuid, nic)).await;
+}
+
+async fn remove(name: &str) {
+    if Path::new(DEVICES).join(name).exists()
+        && let Err(error) = ip(&["link", "del", "dev", name]).await
+    {
+        tracing::warn!(device = name, %error, "A network device is left behind");
+    }
+}
+
+async fn ip(arguments: &[&str]) -> Result<()> {
+    run("ip", arguments).await
+}
+
+async fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let output = tokio::process::Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| {
+            let message = format!("Cannot run {program}: {error}; install iproute2");
+            ProviderError::new(ErrorKind::Unavailable, message)
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(errors::program("Plugging a card into its bridge", &said))
+}
+
+/// The networks that cards can be on.
+pub(crate) fn list(core: &Core) -> Vec<NetworkEntry> {
+    let mut networks = vec![NetworkEntry {
+        name: "user".to_owned(),
+        kind: "user".to_owned(),
+    }];
+    if !core.user.is_root() {
+        return networks;
+    }
+    let devices = std::fs::read_dir(DEVICES).into_iter().flatten();
+    let bridges = devices.filter_map(|device| {
+        let device = device.ok()?;
+        let is_bridge = device.path().join("bridge").is_dir();
+        is_bridge.then(|| device.file_name().into_string().ok())?
+    });
+    networks.extend(bridges.map(|name| NetworkEntry {
+        name,
+        kind: "bridge".to_owned(),
+    }));
+    networks
+}

@@ -1,0 +1,277 @@
+//! Moments to go back to, kept inside the disks: with memory or without, of a machine that runs or not.
+
+use std::sync::Arc;
+
+use polyvirt_contract::model::{SnapshotContents, SnapshotCreated, SnapshotRequest};
+use polyvirt_contract::{ProviderError, Result, SnapshotId, TaskId};
+use serde_json::json;
+
+use crate::core::Core;
+use crate::state::{FirmwareKind, Plugged, Record, Snapshot};
+use crate::vm::{Begin, Live, Vm};
+use crate::{agent, cmdline, errors};
+
+/// The block nodes that a snapshot is of.
+pub(crate) fn nodes(record: &Record) -> Vec<String> {
+    let disks = record
+        .hardware
+        .disks
+        .iter()
+        .map(|disk| cmdline::disk_id(disk).to_owned());
+    let variables = (record.firmware != FirmwareKind::Bios).then(|| "vars".to_owned());
+    std::iter::once("root".to_owned())
+        .chain(disks)
+        .chain(variables)
+        .collect()
+}
+
+/// The files that a snapshot is of.
+fn files(record: &Record) -> Vec<String> {
+    nodes(record)
+        .into_iter()
+        .map(|node| format!("{node}.qcow2"))
+        .collect()
+}
+
+/// Takes a snapshot. One of the same name that is there is returned: the first reply may have been lost.
+pub(crate) async fn create(
+    core: &Arc<Core>,
+    vm: Arc<Vm>,
+    request: SnapshotRequest,
+) -> Result<SnapshotCreated> {
+    vm.must_be_whole()?;
+    let name = request.name_hint.clone();
+    let key = format!("snapshot {} {name}", vm.uuid());
+    if let Some(id) = named(&vm, &name) {
+        let task = match core.tasks.find(&key) {
+            Some(begun) => begun.answer().await?,
+            None => None,
+        };
+        return Ok(SnapshotCreated { id, task });
+    }
+    let id = SnapshotId::from(format!("snap-{:x}", core.next_revision()));
+    let (core_of_task, id_of_task) = (core.clone(), id.clone());
+    let begun = core.tasks.begin(&key, move |_| async move {
+        let _alone = vm.change.lock().await;
+        vm.must_be_whole()?;
+        take(&core_of_task, &vm, id_of_task, &request).await
+    });
+    let task = begun.answer().await?;
+    Ok(SnapshotCreated { id, task })
+}
+
+fn named(vm: &Vm, name: &str) -> Option<SnapshotId> {
+    let same = |snapshot: &&Snapshot| snapshot.name == name && !name.is_empty();
+    vm.record(|record| {
+        record
+            .snapshots
+            .iter()
+            .find(same)
+            .map(|snapshot| snapshot.id.clone())
+    })
+}
+
+async fn take(core: &Core, vm: &Vm, id: SnapshotId, request: &SnapshotRequest) -> Result<()> {
+    let live = vm.live();
+    let memory = live.is_some() && request.contents == SnapshotContents::DisksAndMemory;
+    let record = vm.copy();
+    let snapshot = Snapshot {
+        id: id.clone(),
+        name: request.name_hint.clone(),
+        description: request.description.clone(),
+        memory,
+        frozen: false,
+        hardware: record.hardware.clone(),
+        plugged: if memory {
+            record.plugged.clone()
+        } else {
+            Plugged::default()
+        },
+        complete: false,
+    };
+    vm.keep(|record| record.snapshots.push(snapshot))?;
+    let taken = match live {
+        None => offline(core, vm, &record, "-c", &id).await.map(|()| false),
+        Some(live) if memory => with_memory(&live, &record, &id).await.map(|()| false),
+        Some(live) => disks_of_running(vm, &live, &record, &id).await,
+    };
+    match taken {
+        Ok(frozen) => vm.update(core, |record| {
+            let kept = record
+                .snapshots
+                .iter_mut()
+                .find(|snapshot| snapshot.id == id);
+            kept.into_iter()
+                .for_each(|kept| (kept.complete, kept.frozen) = (true, frozen));
+        }),
+        Err(error) => {
+            discard(core, vm, &id).await?;
+            Err(error)
+        }
+    }
+}
+
+async fn offline(core: &Core, vm: &Vm, record: &Record, how: &str, id: &SnapshotId) -> Result<()> {
+    let folder = vm.dir.open_run()?;
+    for file in files(record) {
+        core.img.snapshot(&folder, how, id.as_str(), &file).await?;
+    }
+    Ok(())
+}
+
+async fn with_memory(live: &Live, record: &Record, id: &SnapshotId) -> Result<()> {
+    let tag = id.as_str();
+    let job = json!({"job-id": "save", "tag": tag, "vmstate": "root", "devices": nodes(record)});
+    live.qmp.run_job("snapshot-save", "save", job, |_| ()).await
+}
+
+/// All disks at the same moment, and the guest's file systems quiet if its agent can do that. True if it could.
+async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId) -> Result<bool> {
+    let frozen = vm.agent_is_open() && agent::freeze(vm).await.is_ok();
+    let actions: Vec<_> = nodes(record)
+        .into_iter()
+        .map(|node| {
+            let data = json!({"device": node, "name": id.as_str()});
+            json!({"type": "blockdev-snapshot-internal-sync", "data": data})
+        })
+        .collect();
+    let taken = live
+        .qmp
+        .execute("transaction", json!({"actions": actions}))
+        .await;
+    if frozen && let Err(error) = agent::thaw(vm).await {
+        tracing::error!(vm = %vm.uuid(), %error, "The guest's file systems could not be woken");
+    }
+    taken?;
+    Ok(frozen)
+}
+
+/// Removes a snapshot that was cut short, from whichever disks have it.
+async fn discard(core: &Core, vm: &Vm, id: &SnapshotId) -> Result<()> {
+    let record = vm.copy();
+    match vm.live() {
+        Some(live) => {
+            // It may be on some disks only, or on none.
+            let _ = delete_live(&live, &record, id).await;
+        }
+        None => {
+            let folder = vm.dir.open_run()?;
+            for file in files(&record) {
+                let _ = core.img.snapshot(&folder, "-d", id.as_str(), &file).await;
+            }
+        }
+    }
+    vm.keep(|record| record.snapshots.retain(|snapshot| snapshot.id != *id))
+}
+
+/// Removes what an earlier life of the provider began and did not finish.
+pub(crate) async fn sweep(core: &Core, vm: &Vm) {
+    let half = |snapshot: &&Snapshot| !snapshot.complete;
+    let cut: Vec<_> = vm.record(|record| {
+        record
+            .snapshots
+            .iter()
+            .filter(half)
+            .map(|snapshot| snapshot.id.clone())
+            .collect()
+    });
+    for id in cut {
+        if let Err(error) = discard(core, vm, &id).await {
+            tracing::warn!(vm = %vm.uuid(), snapshot = %id, %error, "Half a snapshot is left behind");
+        }
+    }
+}
+
+fn find(vm: &Vm, id: &SnapshotId) -> Result<Snapshot> {
+    let found = vm.record(|record| record.snapshots.iter().find(|s| s.id == *id).cloned());
+    found.ok_or_else(|| {
+        ProviderError::not_found(format!("The snapshot {id} of the VM {}", vm.uuid()))
+    })
+}
+
+/// Deletes a snapshot.
+pub(crate) async fn delete(
+    core: &Arc<Core>,
+    vm: Arc<Vm>,
+    id: SnapshotId,
+) -> Result<Option<TaskId>> {
+    find(&vm, &id)?;
+    let core_of_task = core.clone();
+    let key = format!("snapshot-delete {} {id}", vm.uuid());
+    let begun = core.tasks.begin(&key, move |_| async move {
+        let _alone = vm.change.lock().await;
+        vm.must_be_whole()?;
+        find(&vm, &id)?;
+        let record = vm.copy();
+        let of_then = Record {
+            hardware: find(&vm, &id)?.hardware,
+            ..record
+        };
+        match vm.live() {
+            Some(live) => delete_live(&live, &of_then, &id).await?,
+            None => offline(&core_of_task, &vm, &of_then, "-d", &id).await?,
+        }
+        vm.update(&core_of_task, |record| {
+            record.snapshots.retain(|s| s.id != id)
+        })
+    });
+    begun.answer().await
+}
+
+async fn delete_live(live: &Live, record: &Record, id: &SnapshotId) -> Result<()> {
+    let job = json!({"job-id": "forget", "tag": id.as_str(), "devices": nodes(record)});
+    live.qmp
+        .run_job("snapshot-delete", "forget", job, |_| ())
+        .await
+}
+
+/// Takes the VM back: off as it was, or running on from that moment if its memory was kept.
+pub(crate) async fn revert(
+    core: &Arc<Core>,
+    vm: Arc<Vm>,
+    id: SnapshotId,
+) -> Result<Option<TaskId>> {
+    find(&vm, &id)?;
+    let core_of_task = core.clone();
+    let key = format!("snapshot-revert {} {id}", vm.uuid());
+    let begun = core.tasks.begin(&key, move |_| async move {
+        let _alone = vm.change.lock().await;
+        vm.must_be_whole()?;
+        go_back(&core_of_task, &vm, &find(&vm, &id)?).await
+    });
+    begun.answer().await
+}
+
+async fn go_back(core: &Arc<Core>, vm: &Arc<Vm>, snapshot: &Snapshot) -> Result<()> {
+    let missing = snapshot
+        .hardware
+        .disks
+        .iter()
+        .find(|disk| !vm.dir.file(&disk.file).exists());
+    if let Some(disk) = missing {
+        let message = format!(
+            "The disk {} of the snapshot is gone; it cannot be gone back to",
+            disk.name
+        );
+        return Err(errors::precondition(message));
+    }
+    vm.halt().await?;
+    let before = vm.copy();
+    let then = Record {
+        hardware: snapshot.hardware.clone(),
+        ..before.clone()
+    };
+    if !snapshot.memory {
+        offline(core, vm, &then, "-a", &snapshot.id).await?;
+    }
+    vm.keep(|record| {
+        record.hardware = snapshot.hardware.clone();
+        record.plugged = snapshot.plugged.clone();
+        record.pending = None;
+    })?;
+    if snapshot.memory {
+        vm.start(core, Begin::Snapshot(snapshot.id.as_str()))
+            .await?;
+    }
+    vm.update(core, |record| record.fault.clear())
+}

@@ -1,0 +1,198 @@
+//! One VM.
+//!
+//! ```text
+//!             create            power on           cont
+//!   (none) ──────────► Ready, off ──────► QEMU, stopped ──────► QEMU, running
+//!      ▲                 │   ▲  ▲                                 │       │
+//!      └──── delete ─────┘   │  └── SHUTDOWN, then the end ───────┘       │
+//!                            └───── the end without SHUTDOWN: a fault ────┘
+//! ```
+//!
+//! Changes that somebody asked for hold [`Vm::change`] and so come one after the other. What QEMU does by itself is taken in
+//! by one task for each running VM ([`monitor`]), at any time. Both write the record under a short lock.
+
+mod check;
+mod create;
+mod delete;
+mod desired;
+mod hotplug;
+mod live;
+mod monitor;
+mod power;
+mod reconfigure;
+mod recover;
+mod start;
+mod usage;
+mod view;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use polyvirt_contract::model::VmState;
+use polyvirt_contract::watch::VmEvent;
+use polyvirt_contract::{ProviderError, Result};
+use tokio::sync::watch;
+
+use crate::core::Core;
+use crate::errors;
+use crate::state::{self, Record, VmDir};
+use crate::uuid::Uuid;
+
+pub(crate) use create::create;
+pub(crate) use delete::delete;
+pub(crate) use desired::hardware;
+pub(crate) use live::{Guest, Live};
+pub(crate) use power::power;
+pub(crate) use reconfigure::reconfigure;
+pub(crate) use recover::recover;
+pub(crate) use start::Begin;
+use usage::Usage;
+
+/// A VM, whether it runs or not.
+pub(crate) struct Vm {
+    uuid: Uuid,
+    pub(crate) dir: VmDir,
+    /// Held by whoever changes the VM.
+    pub(crate) change: tokio::sync::Mutex<()>,
+    /// Held by whoever speaks with the guest agent, which listens to one at a time.
+    pub(crate) agent: tokio::sync::Mutex<()>,
+    running: watch::Sender<bool>,
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    record: Record,
+    live: Option<Arc<Live>>,
+    guest: Guest,
+    usage: Usage,
+    context: view::Context,
+}
+
+impl Vm {
+    pub(crate) fn new(core: &Core, record: Record) -> Arc<Self> {
+        core.count_from(record.revision);
+        Arc::new(Self {
+            uuid: record.uuid,
+            dir: core.state.vm(record.uuid),
+            change: tokio::sync::Mutex::default(),
+            agent: tokio::sync::Mutex::default(),
+            running: watch::channel(false).0,
+            inside: Mutex::new(Inside {
+                record,
+                live: None,
+                guest: Guest::default(),
+                usage: Usage::default(),
+                context: view::Context::new(core),
+            }),
+        })
+    }
+
+    pub(crate) const fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the record.
+    pub(crate) fn record<T>(&self, look: impl FnOnce(&Record) -> T) -> T {
+        look(&self.lock().record)
+    }
+
+    /// A copy of the record, to work with while it may change.
+    pub(crate) fn copy(&self) -> Record {
+        self.record(Clone::clone)
+    }
+
+    /// Changes the record and keeps it. If it cannot be kept, the record is as it was.
+    pub(crate) fn keep(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
+        let mut inside = self.lock();
+        let mut record = inside.record.clone();
+        change(&mut record);
+        if record == inside.record {
+            return Ok(());
+        }
+        state::write_json(&self.dir.record(), &record)?;
+        inside.record = record;
+        Ok(())
+    }
+
+    /// The QEMU of this VM, if it runs.
+    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+        self.lock().live.clone()
+    }
+
+    /// The QEMU of this VM, or the reason why there is nothing to be done without one.
+    pub(crate) fn must_live(&self) -> Result<Arc<Live>> {
+        self.live()
+            .ok_or_else(|| errors::precondition(format!("The VM {} is off; start it", self.uuid)))
+    }
+
+    pub(crate) fn set_live(&self, live: Option<Arc<Live>>) {
+        let runs = live.is_some();
+        let mut inside = self.lock();
+        inside.live = live;
+        inside.guest = Guest::default();
+        drop(inside);
+        self.running.send_replace(runs);
+    }
+
+    /// Waits until no QEMU runs.
+    pub(crate) async fn stopped(&self) {
+        let mut running = self.running.subscribe();
+        // The sender lives as long as the VM, which is borrowed here.
+        let _ = running.wait_for(|runs| !runs).await;
+    }
+
+    /// Changes what is known of the guest; true if that made a difference.
+    pub(crate) fn guest(&self, change: impl FnOnce(&mut Guest)) -> bool {
+        let mut inside = self.lock();
+        let before = inside.guest.clone();
+        change(&mut inside.guest);
+        inside.guest != before
+    }
+
+    pub(crate) fn agent_is_open(&self) -> bool {
+        self.lock().guest.agent
+    }
+
+    /// The VM as the contract shows it.
+    pub(crate) fn state(&self) -> VmState {
+        view::state(&self.lock())
+    }
+
+    /// Gives the VM a new revision and tells that it changed.
+    pub(crate) fn touch(&self, core: &Core) {
+        let mut inside = self.lock();
+        inside.usage = Usage::of(&self.dir, inside.live.as_deref());
+        inside.context = view::Context::new(core);
+        inside.record.revision = core.next_revision();
+        let state = view::state(&inside);
+        // Under the lock, so that readers hear of changes in their order.
+        core.hub.publish(VmEvent::State(state));
+    }
+
+    /// Changes the record, keeps it and tells.
+    pub(crate) fn update(&self, core: &Core, change: impl FnOnce(&mut Record)) -> Result<()> {
+        let revision = core.next_revision();
+        self.keep(|record| {
+            change(record);
+            record.revision = revision;
+        })?;
+        self.touch(core);
+        Ok(())
+    }
+
+    /// Refuses a VM that is half made or half gone.
+    pub(crate) fn must_be_whole(&self) -> Result<()> {
+        match self.record(|record| record.stage) {
+            state::Stage::Ready => Ok(()),
+            state::Stage::Creating => Err(self.not_now("is still being made; wait for that")),
+            state::Stage::Deleting => Err(self.not_now("is being deleted; wait until it is gone")),
+        }
+    }
+
+    fn not_now(&self, why: &str) -> ProviderError {
+        errors::precondition(format!("The VM {} {why}", self.uuid))
+    }
+}

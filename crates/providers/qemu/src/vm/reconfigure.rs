@@ -1,0 +1,166 @@
+//! Towards what is desired: at once where the machine allows, else at the next start.
+
+use std::sync::Arc;
+
+use polyvirt_contract::model::{CreateVm, Owner};
+use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
+
+use crate::core::Core;
+use crate::errors;
+use crate::state::{Disk, Hardware, OpenDir, Record};
+use crate::vm::{self, Vm, check, create, hotplug};
+
+/// Brings size, disks, cards and tags to what is desired. An unmarked VM gets the mark of whoever asks.
+pub(crate) async fn reconfigure(
+    core: &Arc<Core>,
+    vm: Arc<Vm>,
+    desired: CreateVm,
+) -> Result<Option<TaskId>> {
+    check::request(&desired)?;
+    let record = vm.copy();
+    let target = vm::hardware(&desired, vm.uuid(), Some(&record))?;
+    check::growth(record.wanted(), &target)?;
+    check_mark(core, &vm, desired.owner.as_ref())?;
+    create::check_places(core, &desired, Some(vm.uuid()))?;
+    keeps_snapshots_whole(&record, &target)?;
+    let key = format!("reconfigure {} {desired:?}", vm.uuid());
+    if is_so(&record, &target, &desired) && core.tasks.find(&key).is_none() {
+        return Ok(None);
+    }
+    let core_of_task = core.clone();
+    let begun = core.tasks.begin(&key, move |_| async move {
+        let _alone = vm.change.lock().await;
+        vm.must_be_whole()?;
+        carry_out(&core_of_task, &vm, &desired).await
+    });
+    begun.answer().await
+}
+
+fn is_so(record: &Record, target: &Hardware, desired: &CreateVm) -> bool {
+    let marked = record.owner.is_some() || desired.owner.is_none();
+    record.wanted() == target && record.tags == desired.tags && marked
+}
+
+/// One identity is on one VM at most.
+fn check_mark(core: &Core, vm: &Vm, owner: Option<&Owner>) -> Result<()> {
+    let holder = owner.and_then(|owner| core.by_identity(&owner.identity));
+    match holder {
+        Some(other) if other.uuid() != vm.uuid() => Err(ProviderError::new(
+            ErrorKind::IdentityConflict,
+            format!("The VM {} carries this identity already", other.uuid()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A disk that a snapshot goes back to cannot be taken away.
+fn keeps_snapshots_whole(record: &Record, target: &Hardware) -> Result<()> {
+    let goes = |disk: &&Disk| {
+        target
+            .disk(&disk.name)
+            .is_none_or(|kept| kept.file != disk.file)
+    };
+    for snapshot in &record.snapshots {
+        if let Some(disk) = snapshot.hardware.disks.iter().find(goes) {
+            let message = format!(
+                "The disk {} is part of the snapshot {}; delete the snapshot before the disk",
+                disk.name, snapshot.name
+            );
+            return Err(errors::precondition(message).at("spec.disks"));
+        }
+    }
+    Ok(())
+}
+
+async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, desired: &CreateVm) -> Result<()> {
+    let record = vm.copy();
+    let target = vm::hardware(desired, vm.uuid(), Some(&record))?;
+    check::growth(record.wanted(), &target)?;
+    match vm.live() {
+        None => {
+            fit_disks(core, vm, &record, &target).await?;
+            vm.keep(|record| {
+                record.hardware = target;
+                record.pending = None;
+            })?;
+        }
+        Some(live) => {
+            hotplug::approach(core, vm, &live, &target).await?;
+            vm.keep(|record| {
+                let differs = record.hardware != target;
+                record.pending = differs.then(|| Box::new(target));
+            })?;
+        }
+    }
+    vm.update(core, |record| {
+        record.tags.clone_from(&desired.tags);
+        if record.owner.is_none() {
+            record.owner.clone_from(&desired.owner);
+        }
+    })
+}
+
+/// Makes the files of a machine that is off fit its hardware. It can be done again and again.
+pub(super) async fn fit_disks(
+    core: &Core,
+    vm: &Vm,
+    before: &Record,
+    target: &Hardware,
+) -> Result<()> {
+    if before.hardware == *target {
+        return Ok(());
+    }
+    let folder = vm.dir.open_run()?;
+    if target.root_gib > before.hardware.root_gib {
+        grow(core, &folder, Record::ROOT, target.root_gib).await?;
+    }
+    for disk in &target.disks {
+        let exists = vm.dir.file(&disk.file).exists();
+        let old = before.hardware.disk(&disk.name).filter(|_| exists);
+        match old {
+            Some(old) if old.size_gib == disk.size_gib => {}
+            Some(_) => grow(core, &folder, &disk.file, disk.size_gib).await?,
+            None => make_disk(core, &folder, disk).await?,
+        }
+    }
+    drop_files(vm, before, target);
+    Ok(())
+}
+
+pub(super) async fn make_disk(core: &Core, folder: &OpenDir, disk: &Disk) -> Result<()> {
+    core.img
+        .create(
+            folder,
+            &disk.file,
+            u64::from(disk.size_gib) << 30,
+            disk.thick,
+        )
+        .await
+}
+
+/// Growing to a size that the disk has or is beyond already is done.
+async fn grow(core: &Core, folder: &OpenDir, file: &str, gib: u32) -> Result<()> {
+    let bytes = u64::from(gib) << 30;
+    if core.img.info(folder, file).await?.virtual_size >= bytes {
+        return Ok(());
+    }
+    core.img.grow(folder, file, bytes).await
+}
+
+/// Removes the files of disks that are gone.
+fn drop_files(vm: &Vm, before: &Record, target: &Hardware) {
+    for disk in &before.hardware.disks {
+        if target.disks.iter().all(|kept| kept.file != disk.file) {
+            remove_file(vm, disk);
+        }
+    }
+}
+
+pub(super) fn remove_file(vm: &Vm, disk: &Disk) {
+    let path = vm.dir.file(&disk.file);
+    if let Err(error) = std::fs::remove_file(&path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %path.display(), %error, "The file of a disk is left behind");
+    }
+}

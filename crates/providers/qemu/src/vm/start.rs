@@ -1,0 +1,184 @@
+//! From a record to a running QEMU, and back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::console::Serial;
+use crate::core::Core;
+use crate::process::{self, Process};
+use crate::qmp::Qmp;
+use crate::state::{OpenDir, Plugged, Record};
+use crate::vm::{Live, Vm, monitor};
+use crate::{cmdline, errors, firmware, network};
+
+/// How long QEMU may take until its monitor answers.
+const READY: Duration = Duration::from_secs(30);
+/// How long QEMU may take to end after it was told to.
+const QUIT: Duration = Duration::from_secs(5);
+const KILLED: Duration = Duration::from_secs(20);
+/// A start counts against the limit until the guest's agent is there, or this long.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// Whether a machine that starts begins at its first instruction or at a snapshot.
+pub(crate) enum Begin<'a> {
+    Boot,
+    Snapshot(&'a str),
+}
+
+impl Vm {
+    /// Starts QEMU and lets the machine run. What waited for a start acts now.
+    pub(crate) async fn start(self: &Arc<Self>, core: &Arc<Core>, begin: Begin<'_>) -> Result<()> {
+        let permit = core.starts.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| errors::internal("The provider stops"))?;
+        if matches!(begin, Begin::Boot) {
+            self.apply_pending(core).await?;
+        }
+        let record = self.copy();
+        let arguments = self.arguments(core, &record).await?;
+        self.clear_sockets();
+        self.keep(|record| record.running = true)?;
+        let process = process::spawn(&core.config, &core.user, &self.dir, &arguments)?;
+        let live = match self.connect(process).await {
+            Ok(live) => Arc::new(live),
+            Err(error) => return Err(self.failed_start(core, &record, error).await),
+        };
+        self.set_live(Some(live.clone()));
+        monitor::watch(core, self, &live);
+        if let Err(error) = self.begin(&live, begin).await {
+            self.halt().await?;
+            return Err(error);
+        }
+        self.update(core, |record| {
+            record.running = true;
+            record.starts += 1;
+            record.fault.clear();
+        })?;
+        tokio::spawn(hold(permit, self.clone()));
+        Ok(())
+    }
+
+    /// Gives the machine, which must be off, what waited for that.
+    pub(super) async fn apply_pending(&self, core: &Core) -> Result<()> {
+        let before = self.copy();
+        let target = before.wanted().clone();
+        super::reconfigure::fit_disks(core, self, &before, &target).await?;
+        self.keep(|record| {
+            if record.pending == before.pending {
+                record.hardware = target;
+                record.pending = None;
+            }
+            record.plugged = Plugged::default();
+        })
+    }
+
+    async fn arguments(&self, core: &Core, record: &Record) -> Result<Vec<std::ffi::OsString>> {
+        let context = cmdline::Context {
+            accel: core.emulator().await?.accel,
+            firmware: firmware::find(&core.config, record.firmware)?.map(|files| files.code),
+            taps: network::make_taps(core, record).await?,
+        };
+        Ok(cmdline::arguments(record, &context))
+    }
+
+    fn clear_sockets(&self) {
+        for name in cmdline::SOCKETS {
+            // One that is not there is no trouble, and one that stays makes QEMU say so.
+            let _ = std::fs::remove_file(self.dir.file(name));
+        }
+    }
+
+    /// Waits for the monitor and takes hold of the serial port before the first instruction.
+    async fn connect(&self, process: Process) -> Result<Live> {
+        let folder = self.dir.open_run()?;
+        let qmp = tokio::select! {
+            qmp = monitor_of(&folder) => qmp,
+            () = process.gone() => return Err(process::start_failure(&self.dir)),
+            () = tokio::time::sleep(READY) => {
+                process.kill();
+                return Err(ProviderError::new(ErrorKind::Timeout, "QEMU has not come up in time"));
+            }
+        };
+        match Serial::attach(&folder, &self.dir).await {
+            Ok(serial) => Ok(Live::new(qmp, process, serial)),
+            Err(error) => {
+                process.kill();
+                process.gone().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn failed_start(
+        &self,
+        core: &Core,
+        record: &Record,
+        error: ProviderError,
+    ) -> ProviderError {
+        network::remove_taps(core, record).await;
+        let message = error.message.clone();
+        let kept = self.update(core, |record| {
+            record.running = false;
+            record.fault = message;
+        });
+        kept.err().unwrap_or(error)
+    }
+
+    async fn begin(&self, live: &Live, begin: Begin<'_>) -> Result<()> {
+        if let Begin::Snapshot(tag) = begin {
+            let nodes = crate::snapshot::nodes(&self.copy());
+            let job = json!({"job-id": "load", "tag": tag, "vmstate": "root", "devices": nodes});
+            live.qmp
+                .run_job("snapshot-load", "load", job, |_| ())
+                .await?;
+        }
+        live.qmp.ask("cont").await?;
+        Ok(())
+    }
+
+    /// Ends QEMU, politely first. Nothing to do if none runs.
+    pub(crate) async fn halt(&self) -> Result<()> {
+        let Some(live) = self.live() else {
+            return Ok(());
+        };
+        live.set_ending();
+        // A QEMU that does not listen is killed below.
+        let _ = tokio::time::timeout(QUIT, live.qmp.ask("quit")).await;
+        if !live.process.gone_within(QUIT).await {
+            live.process.kill();
+        }
+        if !live.process.gone_within(KILLED).await {
+            let message = format!(
+                "QEMU (process {}) cannot be ended; the host may be in trouble",
+                live.process.pid()
+            );
+            return Err(ProviderError::new(ErrorKind::Timeout, message));
+        }
+        self.stopped().await;
+        Ok(())
+    }
+}
+
+async fn monitor_of(folder: &OpenDir) -> Qmp {
+    let path = folder.join(cmdline::QMP_SOCKET);
+    loop {
+        match Qmp::connect(&path).await {
+            Ok(qmp) => return qmp,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// Keeps the place among the starting VMs until the guest has come up.
+async fn hold(permit: OwnedSemaphorePermit, vm: Arc<Vm>) {
+    let up = async {
+        while vm.live().is_some() && !vm.agent_is_open() {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+    };
+    let _ = tokio::time::timeout(SETTLE, up).await;
+    drop(permit);
+}

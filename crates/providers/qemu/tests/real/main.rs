@@ -1,0 +1,7 @@
+//! The provider on real guests. What is missing makes a test fail and say what to install; nothing is skipped.
+//!
+//! A boot costs seven seconds of a processor under emulation, so tests share one guest for many looks, and at most two
+//! guests boot at a time.
+
+mod lab;
+mod life;
