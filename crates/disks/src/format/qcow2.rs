@@ -118,7 +118,7 @@ fn tables(header: &Header<'_>, file_bytes: u64) -> Result<(), FormatError> {
     }
     let entries = u64::from(header.u32(L1_ENTRIES)?);
     let within = |offset: u64, bytes: u64| {
-        offset % cluster == 0
+        offset.is_multiple_of(cluster)
             && offset >= cluster
             && offset
                 .checked_add(bytes)
