@@ -10,6 +10,7 @@ STEP := hack/step.sh
 # One selection of packages and one profile wherever possible: another would build every dependency again.
 CARGO_TEST := cargo test --workspace --locked
 KUBECTL ?= kubectl
+BIN_DIR ?= $(HOME)/.local/bin
 
 export CARGO_TERM_COLOR ?= auto
 export RUST_BACKTRACE ?= 1
@@ -90,6 +91,11 @@ manifests: ## Write the CRDs in config/crd again from their Rust types
 .PHONY: install
 install: ## Apply the CRDs to the cluster of the current kubeconfig
 	$(KUBECTL) apply --server-side --force-conflicts -f config/crd
+
+.PHONY: install-plugin
+install-plugin: build ## Install the program as polyvirt and as kubectl polyvirt in BIN_DIR (~/.local/bin)
+	install -D target/fast/polyvirt $(BIN_DIR)/polyvirt
+	ln -sfn polyvirt $(BIN_DIR)/kubectl-polyvirt
 
 .PHONY: run
 run: ## Run the manager on this machine against the cluster of the current kubeconfig

@@ -81,6 +81,27 @@ pub enum Command {
     Bench(crate::commands::bench::Options),
 }
 
+/// Who reads what a command says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Whoever runs a service and reads its log.
+    Operators,
+    /// Whoever typed the command and waits for it.
+    People,
+}
+
+impl Command {
+    /// Who reads what the command says.
+    pub fn audience(&self) -> Audience {
+        match self {
+            Self::Up(_) | Self::Down(_) | Self::Status(_) | Self::Vm(_) | Self::Completion(_) => {
+                Audience::People
+            }
+            _ => Audience::Operators,
+        }
+    }
+}
+
 /// Options of `polyvirt manager`.
 #[derive(Clone, Debug, Args)]
 pub struct Manager {

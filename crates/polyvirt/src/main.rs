@@ -7,21 +7,30 @@ mod guests;
 mod logging;
 mod registry;
 
+use std::io::Write;
+
+use cli::Audience;
+
 /// Many small objects live long in the caches; this keeps them from scattering over the heap.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let cli = cli::Cli::read();
-    logging::start(&cli.global);
+    let audience = cli.command.audience();
+    logging::start(&cli.global, audience);
     // Two TLS stacks would be one too many; both users of rustls are told which one it is.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match commands::run(cli) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             let (code, told) = exit::code(&error);
-            if told == exit::Told::NotYet {
-                tracing::error!("{error:#}");
+            match (told, audience) {
+                (exit::Told::Already, _) => {}
+                (exit::Told::NotYet, Audience::People) => {
+                    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+                }
+                (exit::Told::NotYet, Audience::Operators) => tracing::error!("{error:#}"),
             }
             code
         }

@@ -77,8 +77,8 @@ pub enum Error {
 
     /// Somebody else listens where a component has to.
     #[error(
-        "Port {port} of 127.0.0.1, which {name} needs, cannot be had ({source}): {holder} has it. \
-         Stop that, or choose another port"
+        "Port {port} of 127.0.0.1, which {name} needs, is taken by {holder}: stop that, or choose \
+         another port"
     )]
     PortTaken {
         /// The component.

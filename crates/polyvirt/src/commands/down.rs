@@ -18,6 +18,7 @@ use super::up::manager;
 use super::up::options::DownOptions;
 use super::up::progress::{Done, Progress};
 use super::up::sample::qemu_endpoint;
+use super::up::stopped;
 
 /// Programs that providers start for VMs, by the beginnings of their names.
 const OF_VMS: &[&str] = &["qemu-", "swtpm"];
@@ -100,9 +101,10 @@ async fn shut_down_guests(folder: &Path, grace: Duration) {
 
 async fn ask_guests(folder: &Path, grace: Duration) -> anyhow::Result<()> {
     let qemu = Qemu::open(QemuConfig::from_url(&qemu_endpoint(folder))?).await?;
-    let running = qemu.list_vms().await?.into_iter();
-    let running = running.filter(|vm| vm.power != PowerState::Off);
-    let asked = running.map(|vm| shut_down(&qemu, vm, grace));
+    let mut running = qemu.list_vms().await?;
+    running.retain(|vm| vm.power != PowerState::Off);
+    stopped::remember(folder, &running)?;
+    let asked = running.into_iter().map(|vm| shut_down(&qemu, vm, grace));
     let _ = tokio::time::timeout(grace, join_all(asked)).await;
     Ok(())
 }

@@ -11,7 +11,10 @@ pub mod manager;
 pub mod options;
 pub mod progress;
 pub mod sample;
+pub mod stopped;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -24,6 +27,10 @@ use options::{Hypervisor, Options, Ports};
 use progress::{Done, Progress};
 use sample::Image;
 
+use super::vm::{Cluster, last_lines};
+
+const CONSOLE_LINES: usize = 8;
+
 /// Brings everything up, and shows how.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let progress = Progress::new();
@@ -32,9 +39,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let ports = Ports::remembered(&folder).with(&options.ports);
     progress.line(&format!("Polyvirt in {}", folder.display()));
     let plane = LocalPlane::open(&folder, ports.control_plane()).await?;
+    let_vms_pass(plane.folder())?;
     ports.remember(plane.folder())?;
-    let client = control_plane(&progress, &plane, ports).await?;
-    run_manager(&progress, &plane, ports).await?;
+    let started = everything(&progress, &plane, ports).await;
+    let client = started.map_err(with_flags)?;
     if options.no_sample {
         progress.line(&hints(&plane.kubeconfig_path(), None));
         return Ok(());
@@ -42,6 +50,38 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let vm = first_vm(&progress, &client, &plane, &options, image).await?;
     progress.line(&hints(&plane.kubeconfig_path(), Some(&vm)));
     Ok(())
+}
+
+/// What runs whether or not there are VMs.
+async fn everything(
+    progress: &Progress,
+    plane: &LocalPlane,
+    ports: Ports,
+) -> anyhow::Result<Client> {
+    let client = control_plane(progress, plane, ports).await?;
+    stopped::start_again(progress, plane.folder()).await?;
+    run_manager(progress, plane, ports).await?;
+    Ok(client)
+}
+
+/// Whoever meets a port that is taken wants to know how to choose another one.
+fn with_flags(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<polyvirt_testkit::Error>() {
+        Some(polyvirt_testkit::Error::PortTaken { .. }) => anyhow::anyhow!(
+            "{error} (--api-port, --etcd-port, --gateway-port, --metrics-port, --health-port)"
+        ),
+        _ => error,
+    }
+}
+
+/// VMs of root run as another user, who must be able to pass through this folder to its own. Nobody can list it, and all
+/// that is secret in it is closed by itself.
+fn let_vms_pass(folder: &Path) -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    std::fs::set_permissions(folder, Permissions::from_mode(0o711))
+        .with_context(|| format!("Cannot set the permissions of {}", folder.display()))
 }
 
 async fn control_plane(
@@ -101,6 +141,7 @@ async fn first_vm(
     progress.step("sample", apply).await?;
     let booted = guest::until_booted(progress, client, &vm, options.timeout);
     progress.step(&format!("VM {vm}"), booted).await?;
+    show_console(progress, client, &vm).await;
     Ok(vm)
 }
 
@@ -121,6 +162,18 @@ async fn keep_image(
     progress.step("image", work).await
 }
 
+/// The last lines of the serial console. A VM that is off has none.
+async fn show_console(progress: &Progress, client: &Client, vm: &str) {
+    let cluster = Cluster {
+        client: client.clone(),
+        namespace: "default".to_owned(),
+    };
+    let lines = last_lines(&cluster, vm, CONSOLE_LINES).await;
+    for line in lines.unwrap_or_default().lines() {
+        progress.line(&format!("    | {}", line.trim_end()));
+    }
+}
+
 fn told((process, started): &(Detached, Started), word: &'static str, detail: String) -> Done {
     let pid = process.pid();
     match started {
@@ -135,19 +188,39 @@ fn hints(kubeconfig: &Path, vm: Option<&str>) -> String {
         String::new(),
         "Try:".to_owned(),
         format!("  export KUBECONFIG={}", kubeconfig.display()),
-        "  kubectl get virt                          what there is".to_owned(),
+        hint("kubectl get virt", "what there is"),
     ];
     if let Some(vm) = vm {
         lines.extend([
-            format!("  kubectl describe vm {vm:<21} its state, conditions and events"),
-            format!("  polyvirt vm console {vm:<21} its serial console, Ctrl-] leaves it"),
-            format!("  polyvirt vm stop {vm} --wait{:<17} shut it down", ""),
-            format!("  kubectl delete vm {vm:<23} remove it"),
+            hint(
+                &format!("kubectl describe vm {vm}"),
+                "its state, conditions and events",
+            ),
+            hint(
+                &format!("polyvirt vm console {vm}"),
+                "its serial console, Ctrl-] leaves it",
+            ),
+            hint(
+                &format!("polyvirt vm exec {vm} -- uname -a"),
+                "a command in the guest",
+            ),
+            hint(
+                &format!("polyvirt vm stop {vm} --wait"),
+                "shut it down; start starts it",
+            ),
+            hint(
+                &format!("kubectl delete vm {vm}"),
+                "remove it; polyvirt up makes it again",
+            ),
         ]);
     }
     lines.extend([
-        "  polyvirt status                           the health of everything".to_owned(),
-        "  polyvirt down                             stop everything; nothing is lost".to_owned(),
+        hint("polyvirt status", "the health of everything"),
+        hint("polyvirt down", "stop everything; nothing is lost"),
     ]);
     lines.join("\n")
+}
+
+fn hint(command: &str, meaning: &str) -> String {
+    format!("  {command:<38} {meaning}")
 }

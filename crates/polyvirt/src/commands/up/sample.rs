@@ -1,5 +1,7 @@
 //! The objects of the first VM. Made where they are missing; what the user has changed stays.
 
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -64,12 +66,16 @@ pub async fn keep(folder: &Path, image: Option<Image>) -> anyhow::Result<Image> 
 async fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let problem = || format!("Cannot copy {} to {}", from.display(), to.display());
     if let Some(parent) = to.parent() {
-        tokio::fs::create_dir_all(parent)
-            .await
-            .with_context(problem)?;
+        let made = DirBuilder::new().mode(0o711).recursive(true).create(parent);
+        made.with_context(problem)?;
     }
     let partial = to.with_extension("partial");
     tokio::fs::copy(from, &partial)
+        .await
+        .with_context(problem)?;
+    // VMs of root run as another user, who must be able to read it.
+    let open = Permissions::from_mode(0o644);
+    tokio::fs::set_permissions(&partial, open)
         .await
         .with_context(problem)?;
     tokio::fs::rename(&partial, to).await.with_context(problem)

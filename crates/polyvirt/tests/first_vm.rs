@@ -1,0 +1,202 @@
+//! The first five minutes of a user, with VMs that only look real: up, look around, get in, stop, down.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_polyvirt");
+
+struct Machine {
+    folder: tempfile::TempDir,
+    ports: Vec<String>,
+}
+
+/// Stops what a failed test has left.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let state = self.state();
+        let _ = Command::new(PROGRAM)
+            .args(["down", "--state-dir"])
+            .arg(state)
+            .output();
+    }
+}
+
+impl Machine {
+    fn new() -> Self {
+        let listeners: Vec<_> = (0..5)
+            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .collect();
+        let names = ["api", "etcd", "gateway", "metrics", "health"];
+        let ports = names.iter().zip(&listeners).flat_map(|(name, listener)| {
+            let port = listener.local_addr().unwrap().port();
+            [format!("--{name}-port"), port.to_string()]
+        });
+        Self {
+            ports: ports.collect(),
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(words);
+        command
+            .env("POLYVIRT_STATE_DIR", self.state())
+            .env("KUBECONFIG", self.state().join("kubeconfig"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn up(&self) -> Output {
+        let mut command = self.command(&["up", "--provider", "mock"]);
+        command.args(&self.ports).output().unwrap()
+    }
+}
+
+#[track_caller]
+fn said(output: &Output, code: i32) -> String {
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{out}\n{errors}");
+    out
+}
+
+#[track_caller]
+fn complained(output: &Output, code: i32, word: &str) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert!(errors.contains(word), "{errors}");
+}
+
+fn processes_of(folder: &Path) -> Vec<String> {
+    let folder = folder.display().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&folder)).collect()
+}
+
+#[test]
+fn the_first_five_minutes() {
+    let machine = Machine::new();
+    comes_up(&machine);
+    shows_vms(&machine);
+    changes_power(&machine);
+    gets_into_guests(&machine);
+    comes_up_again(&machine);
+    goes_down(&machine);
+}
+
+fn comes_up(machine: &Machine) {
+    complained(&machine.run(&["status"]), 1, "");
+    let text = said(&machine.up(), 0);
+    for word in [
+        "kube-apiserver",
+        "manager",
+        "Running",
+        "boot 1 of web",
+        "export KUBECONFIG=",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains('\x1b'), "no terminal, no colours: {text}");
+    let status = said(&machine.run(&["status", "--output", "json"]), 0);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["healthy"], true);
+    assert_eq!(status["virtualMachines"][0]["phase"], "Running");
+}
+
+fn shows_vms(machine: &Machine) {
+    let list = said(&machine.run(&["vm", "list"]), 0);
+    assert!(list.starts_with("NAME   PHASE     POWER   READY"), "{list}");
+    let names = said(&machine.run(&["vm", "list", "-A", "-o", "name"]), 0);
+    assert_eq!(names, "virtualmachine.infra.virtrigaud.io/web\n");
+    let json = said(&machine.run(&["vm", "list", "-o", "json"]), 0);
+    assert!(json.contains("\"kind\": \"List\""), "{json}");
+    let described = said(&machine.run(&["vm", "describe", "web"]), 0);
+    for word in ["Addresses:", "Conditions:", "Events:"] {
+        assert!(described.contains(word), "{described}");
+    }
+    assert!(said(&machine.run(&["vm", "events", "web"]), 0).contains("Created"));
+    complained(&machine.run(&["vm", "describe", "nope"]), 3, "vm list -A");
+    complained(&machine.run(&["vm", "explode", "web"]), 2, "explode");
+}
+
+fn changes_power(machine: &Machine) {
+    assert!(said(&machine.run(&["vm", "stop", "web", "--wait"]), 0).contains("stop done"));
+    complained(&machine.run(&["vm", "restart", "web"]), 1, "vm start web");
+    assert!(said(&machine.run(&["vm", "start", "web", "--wait"]), 0).contains("start done"));
+    assert!(said(&machine.run(&["vm", "restart", "web", "-w"]), 0).contains("restart done"));
+    let late = machine.run(&["vm", "stop", "web", "--wait", "--timeout", "0"]);
+    complained(&late, 4, "did not stop");
+    said(&machine.run(&["vm", "start", "web", "--wait"]), 0);
+}
+
+fn gets_into_guests(machine: &Machine) {
+    assert_eq!(
+        said(&machine.run(&["vm", "exec", "web", "--", "hostname"]), 0),
+        "web\n"
+    );
+    said(&machine.run(&["vm", "exec", "web", "--", "false"]), 1);
+    complained(
+        &machine.run(&["vm", "exec", "nope", "--", "true"]),
+        3,
+        "nope",
+    );
+    assert!(said(&machine.run(&["vm", "logs", "web"]), 0).contains("of web"));
+    let mut console = machine.command(&["vm", "console", "web"]);
+    console
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut console = console.spawn().unwrap();
+    console
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"echo hello\n")
+        .unwrap();
+    let shown = said(&console.wait_with_output().unwrap(), 0);
+    assert!(shown.contains("echo hello\r\nhello\r\n"), "{shown}");
+}
+
+fn comes_up_again(machine: &Machine) {
+    let text = said(&machine.up(), 0);
+    assert_eq!(
+        text.matches(" runs ").count(),
+        3,
+        "nothing was started: {text}"
+    );
+    assert!(text.contains("0 of 5 objects were missing"), "{text}");
+}
+
+fn goes_down(machine: &Machine) {
+    said(&machine.run(&["down"]), 0);
+    assert_eq!(processes_of(machine.folder.path()), Vec::<String>::new());
+    complained(&machine.run(&["status"]), 1, "");
+    said(&machine.run(&["down", "--purge"]), 0);
+    assert!(!machine.state().exists());
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_its_holder() {
+    let mut machine = Machine::new();
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = holder.local_addr().unwrap().port().to_string();
+    machine.ports[3].clone_from(&port);
+    let refused = machine.up();
+    complained(&refused, 1, &format!("Port {port}"));
+    complained(&refused, 1, &format!("process {}", std::process::id()));
+    complained(&refused, 1, "--etcd-port");
+}
