@@ -70,13 +70,7 @@ pub(crate) async fn make_variables(
     let Some(files) = find(&core.config, kind)? else {
         return Ok(());
     };
-    let source = serde_json::json!({
-        "driver": "raw",
-        "file": {"driver": "file", "filename": files.variables.to_string_lossy()},
-    });
-    core.img
-        .copy(folder, &format!("json:{source}"), Record::VARS)
-        .await
+    core.img.adopt(folder, &files.variables, Record::VARS).await
 }
 
 #[cfg(test)]

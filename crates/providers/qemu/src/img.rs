@@ -131,11 +131,29 @@ impl Img {
             .map(drop)
     }
 
-    /// Copies a disk with all that is below it into a file of its own. The source is given in QEMU's notation for block
-    /// nodes, so that nothing is guessed from its contents.
-    pub(crate) async fn copy(&self, folder: &OpenDir, source: &str, target: &str) -> Result<()> {
-        let arguments = ["convert", "-q", "-O", "qcow2", source, target];
+    /// Copies a disk: all of it into a file of its own, or, over the same base, what it has beyond that.
+    pub(crate) async fn copy(
+        &self,
+        folder: &OpenDir,
+        source: &str,
+        target: &str,
+        base: Option<&str>,
+    ) -> Result<()> {
+        let mut arguments = vec!["convert", "-q", "-f", "qcow2", "-O", "qcow2"];
+        if let Some(base) = base {
+            arguments.extend(["-B", base, "-F", "qcow2"]);
+        }
+        arguments.extend([source, target]);
         self.run("Copying a disk", folder, &arguments, COPY_PATIENCE)
+            .await
+            .map(drop)
+    }
+
+    /// A raw file of this machine, which everybody can read, as a disk of the folder.
+    pub(crate) async fn adopt(&self, folder: &OpenDir, source: &Path, target: &str) -> Result<()> {
+        let source = source.to_string_lossy();
+        let arguments = ["convert", "-q", "-f", "raw", "-O", "qcow2", &source, target];
+        self.run("Copying a disk", folder, &arguments, PATIENCE)
             .await
             .map(drop)
     }

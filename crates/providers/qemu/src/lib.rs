@@ -11,6 +11,7 @@
 
 mod accel;
 mod agent;
+mod clone;
 mod cmdline;
 mod config;
 mod console;

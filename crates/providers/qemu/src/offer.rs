@@ -71,7 +71,7 @@ pub(crate) fn capabilities() -> Capabilities {
         disk_expansion_online: true,
         snapshots: true,
         memory_snapshots: true,
-        linked_clones: false,
+        linked_clones: true,
         image_import: true,
         disk_types: words(&["thin", "thick"]),
         network_types: words(&["user", "bridge"]),

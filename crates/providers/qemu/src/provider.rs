@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
-    ConsoleKind, ConsoleSession, CreateVm, Created, ExecOutput, ExecRequest, Inventory,
-    PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, ExecOutput, ExecRequest,
+    Inventory, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef,
+    VmState,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
@@ -16,7 +17,7 @@ use polyvirt_contract::{
 use crate::config::QemuConfig;
 use crate::core::Core;
 use crate::image::Source;
-use crate::{agent, console, image, inventory, offer, snapshot, vm};
+use crate::{agent, clone, console, image, inventory, offer, snapshot, vm};
 
 /// A provider that runs its VMs with QEMU on this machine.
 ///
@@ -106,6 +107,10 @@ impl Provider for Qemu {
 
     async fn snapshot_revert(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
         snapshot::revert(&self.core, self.core.allowed(vm)?, snapshot.clone()).await
+    }
+
+    async fn clone_vm(&self, request: CloneVm) -> Result<Cloned> {
+        clone::clone_vm(&self.core, request).await
     }
 
     async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {

@@ -1,85 +1,138 @@
-//! What the guest reads at first boot. It may hold secrets: only QEMU's user can read it, and no argument shows it.
+//! What the guest reads at first boot. It may hold secrets: only the provider and QEMU's user can read it, and no argument
+//! shows it.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use polyvirt_contract::model::{CreateVm, UserData};
+use polyvirt_contract::model::{CreateVm, NicSpec, UserData};
 use polyvirt_contract::{ProviderError, Result};
 use polyvirt_disks::seed::{Seed, network_config};
+use serde::{Deserialize, Serialize};
 
 use crate::errors;
 use crate::run_as::RunAs;
-use crate::state::{Nic, Record, SeedKind, VmDir};
+use crate::state::{self, Nic, Record, SeedKind, VmDir};
 use crate::uuid::Uuid;
 
-/// How the guest gets its configuration, if it gets one. A VM with cards always does: it learns its name and addresses.
-pub(crate) fn kind(request: &CreateVm) -> SeedKind {
-    match request.user_data {
-        Some(UserData::Ignition(_)) => SeedKind::Ignition,
-        Some(UserData::CloudInit(_)) | None => SeedKind::NoCloud,
+/// What somebody wrote for the guest, as it is kept for copies of the VM.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Documents {
+    user_data: Encoded,
+    meta_data: Encoded,
+    network_data: Encoded,
+    ignition: bool,
+}
+
+/// Bytes in a JSON file.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+struct Encoded(Bytes);
+
+impl TryFrom<String> for Encoded {
+    type Error = base64::DecodeError;
+
+    fn try_from(text: String) -> std::result::Result<Self, Self::Error> {
+        BASE64.decode(text).map(|bytes| Self(Bytes::from(bytes)))
     }
 }
 
-/// Writes the configuration into the VM's folder.
-pub(crate) fn write(
-    dir: &VmDir,
-    user: &RunAs,
-    uuid: Uuid,
-    nics: &[Nic],
-    request: &CreateVm,
-) -> Result<()> {
-    match &request.user_data {
-        Some(UserData::Ignition(bytes)) => private(dir, user, Record::IGNITION, bytes),
-        _ => {
-            let image = documents(uuid, nics, request)
-                .to_fat()
-                .map_err(|error| ProviderError::invalid("spec.userData", error.to_string()))?;
-            private(dir, user, Record::SEED, &image)
+impl From<Encoded> for String {
+    fn from(encoded: Encoded) -> Self {
+        BASE64.encode(&encoded.0)
+    }
+}
+
+/// For whom a seed is made.
+pub(crate) struct Guest<'a> {
+    pub(crate) uuid: Uuid,
+    pub(crate) hostname: &'a str,
+    /// The cards with their real MAC addresses.
+    pub(crate) cards: Vec<NicSpec>,
+}
+
+impl Documents {
+    pub(crate) fn of(request: &CreateVm) -> Self {
+        let user_data = request.user_data.as_ref().map(|data| data.bytes().clone());
+        Self {
+            user_data: Encoded(user_data.unwrap_or_default()),
+            meta_data: Encoded(request.meta_data.clone()),
+            network_data: Encoded(request.network_data.clone()),
+            ignition: matches!(request.user_data, Some(UserData::Ignition(_))),
         }
     }
-}
 
-fn documents(uuid: Uuid, nics: &[Nic], request: &CreateVm) -> Seed {
-    let user_data = request.user_data.as_ref().map(|data| data.bytes().clone());
-    Seed {
-        user_data: user_data.unwrap_or_default(),
-        meta_data: meta_data(uuid, request),
-        network_config: network(nics, request),
+    pub(crate) const fn kind(&self) -> SeedKind {
+        if self.ignition {
+            SeedKind::Ignition
+        } else {
+            SeedKind::NoCloud
+        }
+    }
+
+    /// What is kept for the VM, or nothing if nothing is.
+    pub(crate) fn load(dir: &VmDir) -> Result<Self> {
+        Ok(state::read_json(&dir.documents())?.unwrap_or_default())
+    }
+
+    /// The same for a copy of the VM: what named the machine stays behind.
+    pub(crate) fn for_copy(mut self) -> Self {
+        self.meta_data = Encoded::default();
+        self
+    }
+
+    /// Keeps the documents, and writes what the guest will read of them.
+    pub(crate) fn write(&self, dir: &VmDir, user: &RunAs, guest: &Guest<'_>) -> Result<()> {
+        state::write_json(&dir.documents(), self)?;
+        if self.ignition {
+            return private(dir, user, Record::IGNITION, &self.user_data.0);
+        }
+        let seed = Seed {
+            user_data: self.user_data.0.clone(),
+            meta_data: self.meta_data(guest),
+            network_config: self.network(&guest.cards),
+        };
+        let image = seed
+            .to_fat()
+            .map_err(|error| ProviderError::invalid("spec.userData", error.to_string()))?;
+        private(dir, user, Record::SEED, &image)
+    }
+
+    fn meta_data(&self, guest: &Guest<'_>) -> Bytes {
+        if !self.meta_data.0.is_empty() {
+            return self.meta_data.0.clone();
+        }
+        // A name may hold what YAML would take for something else; JSON's quotes are YAML's too.
+        let name = serde_json::Value::from(guest.hostname);
+        Bytes::from(format!(
+            "instance-id: {}\nlocal-hostname: {name}\n",
+            guest.uuid
+        ))
+    }
+
+    /// The user's own, or what follows from the cards.
+    fn network(&self, cards: &[NicSpec]) -> Option<Bytes> {
+        if !self.network_data.0.is_empty() {
+            return Some(self.network_data.0.clone());
+        }
+        network_config(cards).map(Bytes::from)
     }
 }
 
-fn meta_data(uuid: Uuid, request: &CreateVm) -> Bytes {
-    if !request.meta_data.is_empty() {
-        return request.meta_data.clone();
-    }
-    let owner = request.owner.as_ref().map(|owner| owner.name.as_str());
-    let name = owner.unwrap_or(&request.name);
-    // A name may hold what YAML would take for something else.
-    let name = serde_json::Value::from(name);
-    Bytes::from(format!("instance-id: {uuid}\nlocal-hostname: {name}\n"))
-}
-
-/// The user's own, or what follows from the cards; the MAC addresses are those that the cards really have.
-fn network(nics: &[Nic], request: &CreateVm) -> Option<Bytes> {
-    if !request.network_data.is_empty() {
-        return Some(request.network_data.clone());
-    }
-    let cards: Vec<_> = request
-        .networks
-        .iter()
-        .map(|card| {
-            let mac = nics
-                .iter()
-                .find(|nic| nic.name == card.name)
-                .map(|nic| nic.mac.clone());
-            let mut card = card.clone();
-            card.mac = mac.unwrap_or(card.mac);
-            card
-        })
-        .collect();
-    network_config(&cards).map(Bytes::from)
+/// The cards of the request with the MAC addresses that they really have.
+pub(crate) fn cards(request: &CreateVm, nics: &[Nic]) -> Vec<NicSpec> {
+    let real = |card: &NicSpec| {
+        let found = nics.iter().find(|nic| nic.name == card.name);
+        found.map_or_else(|| card.mac.clone(), |nic| nic.mac.clone())
+    };
+    let with_mac = |card: &NicSpec| NicSpec {
+        mac: real(card),
+        ..card.clone()
+    };
+    request.networks.iter().map(with_mac).collect()
 }
 
 fn private(dir: &VmDir, user: &RunAs, name: &str, bytes: &[u8]) -> Result<()> {
@@ -96,4 +149,35 @@ fn private(dir: &VmDir, user: &RunAs, name: &str, bytes: &[u8]) -> Result<()> {
         });
     written.map_err(|error| errors::file("Writing the first-boot configuration", &path, &error))?;
     user.give(&path, 0o600)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_kept_whole_and_a_copy_gets_a_name_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = crate::state::StateDir::open(folder.path()).expect("made");
+        let uuid = Uuid::parse("0a1b2c3d-0000-4000-8000-00000000000f").expect("one");
+        let dir = state.vm(uuid);
+        dir.create().expect("made");
+        let request = CreateVm {
+            user_data: Some(UserData::CloudInit(Bytes::from_static(b"\xff#!"))),
+            meta_data: Bytes::from_static(b"instance-id: x\n"),
+            ..CreateVm::default()
+        };
+        let documents = Documents::of(&request);
+        state::write_json(&dir.documents(), &documents).expect("kept");
+        let kept = Documents::load(&dir).expect("read");
+        assert_eq!(kept.user_data.0, documents.user_data.0);
+        let guest = Guest {
+            uuid,
+            hostname: "a: b",
+            cards: Vec::new(),
+        };
+        assert_eq!(kept.meta_data(&guest), "instance-id: x\n");
+        let expected = format!("instance-id: {uuid}\nlocal-hostname: \"a: b\"\n");
+        assert_eq!(kept.for_copy().meta_data(&guest), expected);
+    }
 }

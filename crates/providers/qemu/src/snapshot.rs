@@ -26,7 +26,7 @@ pub(crate) fn nodes(record: &Record) -> Vec<String> {
 }
 
 /// The files that a snapshot is of.
-fn files(record: &Record) -> Vec<String> {
+pub(crate) fn files(record: &Record) -> Vec<String> {
     nodes(record)
         .into_iter()
         .map(|node| format!("{node}.qcow2"))

@@ -96,11 +96,21 @@ fn absent(name: &str) -> ProviderError {
     ProviderError::not_found(format!("The image {name}")).at("spec.imageRef")
 }
 
+/// Where the disk of an image is.
+pub(crate) fn disk_path(core: &Core, id: &str) -> PathBuf {
+    folder(core, id).join(DISK)
+}
+
+/// Writes down an image whose disk is in its place.
+pub(crate) fn keep(core: &Core, image: &ImageRecord) -> Result<()> {
+    state::write_json(&folder(core, &image.id).join(RECORD), image)
+}
+
 /// Where the contract finds an image.
 pub(crate) fn place(core: &Core, id: &str) -> PreparedImage {
     PreparedImage {
         id: ImageId::from(id),
-        path: folder(core, id).join(DISK).display().to_string(),
+        path: disk_path(core, id).display().to_string(),
         task: None,
     }
 }

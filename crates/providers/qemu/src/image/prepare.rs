@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polyvirt_contract::model::PreparedImage;
-use polyvirt_contract::{ProviderError, Result};
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_disks::fetch::{self, FetchError, Fetcher};
 use polyvirt_disks::format::{self, Image};
 
 use super::source::{self, Place, Source};
@@ -18,6 +19,10 @@ use crate::tasks::{Begun, Progress};
 
 /// Folders of images that are not whole begin so.
 const HALF: &str = ".new-";
+/// Folders of downloads that are not whole begin so.
+const FETCH: &str = ".fetch-";
+/// How much of the work, in percent, is done when the bytes are here.
+const FETCHED: u8 = 74;
 
 /// An image that is there or on its way.
 pub(crate) struct Prepared {
@@ -92,25 +97,56 @@ impl Work {
 
     async fn make(&self, core: &Core, source: &Source, progress: &Progress) -> Result<()> {
         let path = match &source.place {
-            Place::File(path) => path.clone(),
-            Place::Url(..) => self.fetch(source, progress).await?,
+            Place::File(path) if source.checksum.is_empty() => path.clone(),
+            _ => self.fetch(core, source, progress).await?,
         };
         let image = probe(&path, &source.format)?;
         self.has_room(core, &path)?;
         let file = source::open(core, &path)?;
         let folder = OpenDir::open(&self.disk_folder())?;
         let name = image.format.name();
+        let told = |percent: u8| progress.at(FETCHED + percent / 4);
         core.img
-            .import(&folder, file, name, "image.qcow2", |percent| {
-                progress.at(percent)
-            })
+            .import(&folder, file, name, "image.qcow2", told)
             .await?;
-        self.finish(core, source, image)
+        self.finish(core, source, image)?;
+        self.drop_download(core);
+        Ok(())
     }
 
-    async fn fetch(&self, source: &Source, _progress: &Progress) -> Result<PathBuf> {
-        let message = format!("The image {} cannot be fetched", source.word());
-        Err(ProviderError::invalid("spec.source", message))
+    /// Brings the bytes here and checks them. What came stays until the image is whole, so that a break costs little.
+    async fn fetch(&self, core: &Core, source: &Source, progress: &Progress) -> Result<PathBuf> {
+        let place = self.download(core);
+        if !place.is_dir() {
+            let made = DirBuilder::new().mode(0o711).create(&place);
+            made.map_err(|error| errors::file("Making a folder for the image", &place, &error))?;
+        }
+        let path = place.join("source");
+        if path.is_file() {
+            return Ok(path);
+        }
+        let request = source.fetch_request(core)?;
+        let told = |at: fetch::Progress| progress.at(percent(at));
+        let fetched = match Fetcher::new(fetch::Options::default()) {
+            Ok(fetcher) => fetcher.fetch(&request, &path, told).await,
+            Err(error) => Err(error),
+        };
+        fetched.map_err(|error| fetch_error(&error))?;
+        core.user.give(&path, 0o600)?;
+        Ok(path)
+    }
+
+    fn download(&self, core: &Core) -> PathBuf {
+        core.state.images().join(format!("{FETCH}{}", self.id))
+    }
+
+    fn drop_download(&self, core: &Core) {
+        let place = self.download(core);
+        if place.exists()
+            && let Err(error) = std::fs::remove_dir_all(&place)
+        {
+            tracing::warn!(path = %place.display(), %error, "A download is left behind");
+        }
     }
 
     /// Refuses at once what would fill the datastore half way.
@@ -129,7 +165,7 @@ impl Work {
         let record = ImageRecord {
             id: self.id.clone(),
             name: source.name.clone(),
-            source: source.word(),
+            source: source.public(),
             format: image.format.name().to_owned(),
             virtual_size: image.virtual_bytes,
             layer: false,
@@ -155,6 +191,22 @@ fn probe(path: &Path, declared: &str) -> Result<Image> {
     })
 }
 
+fn percent(at: fetch::Progress) -> u8 {
+    let whole = at.total.unwrap_or(u64::MAX).max(1);
+    let share = u128::from(at.bytes) * u128::from(FETCHED) / u128::from(whole);
+    u8::try_from(share).unwrap_or(FETCHED).min(FETCHED)
+}
+
+fn fetch_error(error: &FetchError) -> ProviderError {
+    let (kind, field) = match error {
+        FetchError::Checksum { .. } => (ErrorKind::Invalid, "spec.source.checksum"),
+        FetchError::DiskFull { .. } => (ErrorKind::Exhausted, "spec.source"),
+        error if error.is_retryable() => (ErrorKind::Unavailable, "spec.source"),
+        _ => (ErrorKind::Invalid, "spec.source"),
+    };
+    ProviderError::new(kind, error.to_string()).at(field)
+}
+
 /// Removes what an earlier life of the provider left half done.
 pub(crate) fn clear_leftovers(core: &Core) {
     let entries = std::fs::read_dir(core.state.images())
@@ -162,8 +214,13 @@ pub(crate) fn clear_leftovers(core: &Core) {
         .flatten()
         .flatten();
     for entry in entries {
-        let half = entry.file_name().to_string_lossy().starts_with(HALF);
-        if half || !entry.path().join(RECORD).is_file() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // A download that stopped goes on where it did.
+        if name.starts_with(FETCH) {
+            continue;
+        }
+        if name.starts_with(HALF) || !entry.path().join(RECORD).is_file() {
             tracing::info!(path = %entry.path().display(), "Removing half an image");
             let _ = std::fs::remove_dir_all(entry.path());
         }

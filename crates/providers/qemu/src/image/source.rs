@@ -1,27 +1,30 @@
 //! Where an image comes from, and the word that two requests for the same image share.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use polyvirt_contract::model::{ImageOrigin, ImageSource, PrepareImage};
+use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_disks::checksum::Checksum;
+use polyvirt_disks::fetch;
 use sha2::{Digest as _, Sha256};
 
 use crate::core::Core;
 use crate::run_as::RunAs;
 
-/// The place of the bytes.
-#[derive(Clone, Debug)]
+/// The place of the bytes. It may hold secrets, so it has no debug form.
+#[derive(Clone)]
 pub(crate) enum Place {
     /// A file of this machine.
     File(PathBuf),
     /// A URL, with request headers.
-    Url(String, std::collections::BTreeMap<String, String>),
+    Url(String, BTreeMap<String, String>),
 }
 
 /// An image to prepare.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Source {
     pub(crate) place: Place,
     /// The name that it was asked for by.
@@ -63,7 +66,7 @@ impl Source {
 
     /// From a VM's image that nobody has prepared.
     pub(crate) fn of_vm(core: &Core, image: &ImageSource) -> Result<Self> {
-        let place = place(&image.path, &image.url, std::collections::BTreeMap::new());
+        let place = place(&image.path, &image.url, BTreeMap::new());
         let place = place.ok_or_else(|| {
             let message = "The VM names no image that this provider knows; give a path, a URL, or the name of a prepared image";
             ProviderError::invalid("spec.imageRef", message)
@@ -95,12 +98,38 @@ impl Source {
         Ok(self)
     }
 
+    /// How to fetch it, with a bound that the datastore sets.
+    pub(super) fn fetch_request(&self, core: &Core) -> Result<fetch::Request> {
+        let invalid = |field: &str, text: String| ProviderError::invalid(field, text);
+        let (source, headers) = match &self.place {
+            Place::File(path) => (fetch::Source::File(path.clone()), Headers::default()),
+            Place::Url(url, headers) => {
+                let source = fetch::Source::parse(url);
+                let source = source.map_err(|error| invalid("spec.source", error.to_string()))?;
+                (source, Headers(headers.clone()))
+            }
+        };
+        let checksum = Checksum::parse(&self.checksum_type, &self.checksum);
+        Ok(fetch::Request {
+            source,
+            headers,
+            checksum: checksum.map_err(|e| invalid("spec.source.checksum", e.to_string()))?,
+            max_bytes: crate::inventory::free_bytes(core.state.root()).unwrap_or(u64::MAX),
+        })
+    }
+
     /// What two requests for the same image share.
     pub(crate) fn word(&self) -> String {
         match &self.place {
             Place::File(path) => path.display().to_string(),
             Place::Url(url, _) => url.clone(),
         }
+    }
+
+    /// The same, without what may be secret in an address.
+    pub(crate) fn public(&self) -> String {
+        let word = self.word();
+        fetch::Source::parse(&word).map_or(word, |source| source.to_string())
     }
 
     /// The id that the image has or will have.

@@ -17,10 +17,15 @@ impl Qmp {
         command: &str,
         id: &str,
         arguments: Value,
-        mut told: impl FnMut(u8),
+        told: impl FnMut(u8),
     ) -> Result<()> {
-        let mut events = self.events();
         self.execute(command, arguments).await?;
+        self.await_job(id, told).await
+    }
+
+    /// Waits for the end of a job that was begun.
+    pub(crate) async fn await_job(&self, id: &str, mut told: impl FnMut(u8)) -> Result<()> {
+        let mut events = self.events();
         loop {
             if let Some(job) = self.job(id).await? {
                 told(percent(&job));

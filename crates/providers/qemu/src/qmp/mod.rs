@@ -1,5 +1,6 @@
 //! QEMU's monitor: JSON lines over a Unix socket, answers matched by id, events for whoever listens.
 
+mod backup;
 mod client;
 mod jobs;
 mod message;

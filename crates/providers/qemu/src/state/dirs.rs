@@ -103,12 +103,13 @@ fn passable(path: &Path) -> io::Result<()> {
 pub(crate) struct VmDir(PathBuf);
 
 impl VmDir {
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
     pub(crate) fn record(&self) -> PathBuf {
         self.0.join("vm.json")
+    }
+
+    /// What somebody wrote for the guest's first boot.
+    pub(crate) fn documents(&self) -> PathBuf {
+        self.0.join("seed.json")
     }
 
     pub(crate) fn console_log(&self) -> PathBuf {

@@ -11,6 +11,7 @@ use polyvirt_contract::model::{CreateVm, Created, Firmware, Owner};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 
 use crate::core::Core;
+use crate::seed::{Documents, Guest};
 use crate::state::{FirmwareKind, Hardware, Plugged, Record, Stage};
 use crate::uuid::Uuid;
 use crate::vm::{self, Vm, check};
@@ -20,6 +21,8 @@ use crate::{errors, firmware, image, seed};
 pub(crate) enum Origin {
     /// An image, which may have to be brought first.
     Request(Box<CreateVm>),
+    /// Another VM.
+    Clone(Box<crate::clone::Copy>),
 }
 
 /// The VM of the request's identity, made now if it is not there.
@@ -155,7 +158,7 @@ async fn record(core: &Core, request: &CreateVm) -> Result<Record> {
         machine: core.emulator().await?.machine.clone(),
         firmware,
         image: String::new(),
-        seed: Some(seed::kind(request)),
+        seed: Some(Documents::of(request).kind()),
         tags: request.tags.clone(),
         hardware: vm::hardware(request, uuid, None)?,
         pending: None,
@@ -214,6 +217,7 @@ async fn fill(core: &Arc<Core>, vm: &Vm, origin: Origin) -> Result<()> {
     make_run(core, vm)?;
     match origin {
         Origin::Request(request) => from_image(core, vm, &request).await?,
+        Origin::Clone(copy) => crate::clone::fill(core, vm, &copy).await?,
     }
     vm.update(core, |record| record.stage = Stage::Ready)
 }
@@ -245,11 +249,11 @@ async fn from_image(core: &Arc<Core>, vm: &Vm, request: &CreateVm) -> Result<()>
             .await?;
     }
     firmware::make_variables(core, &folder, record.firmware).await?;
-    seed::write(
-        &vm.dir,
-        &core.user,
-        vm.uuid(),
-        &record.hardware.nics,
-        request,
-    )
+    let owner = request.owner.as_ref().map(|owner| owner.name.as_str());
+    let guest = Guest {
+        uuid: vm.uuid(),
+        hostname: owner.unwrap_or(&request.name),
+        cards: seed::cards(request, &record.hardware.nics),
+    };
+    Documents::of(request).write(&vm.dir, &core.user, &guest)
 }

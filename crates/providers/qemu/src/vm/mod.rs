@@ -37,7 +37,7 @@ use crate::errors;
 use crate::state::{self, Record, VmDir};
 use crate::uuid::Uuid;
 
-pub(crate) use create::create;
+pub(crate) use create::{Origin, already_there, create, make, resume};
 pub(crate) use delete::delete;
 pub(crate) use desired::hardware;
 pub(crate) use live::{Guest, Live};

@@ -147,6 +147,14 @@ async fn grow(core: &Core, folder: &OpenDir, file: &str, gib: u32) -> Result<()>
     core.img.grow(folder, file, bytes).await
 }
 
+impl Vm {
+    /// Makes the first disk of a machine that is off as large as its record says.
+    pub(crate) async fn fit_root(&self, core: &Core) -> Result<()> {
+        let gib = self.record(|record| record.hardware.root_gib);
+        grow(core, &self.dir.open_run()?, Record::ROOT, gib).await
+    }
+}
+
 /// Removes the files of disks that are gone.
 fn drop_files(vm: &Vm, before: &Record, target: &Hardware) {
     for disk in &before.hardware.disks {

@@ -1,0 +1,386 @@
+//! Copies of VMs.
+//!
+//! A full copy has disks of its own over the same prepared image. A linked one also shares what its source has written: the
+//! source's first disk becomes a layer among the images, and both go on above it.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::sync::Arc;
+
+use polyvirt_contract::model::{CloneMode, CloneVm, Cloned, NicSpec, StaticAddress};
+use polyvirt_contract::{ProviderError, Result};
+use serde::Deserialize;
+
+use crate::core::Core;
+use crate::seed::{Documents, Guest};
+use crate::state::{self, Hardware, ImageRecord, OpenDir, Plugged, Record, Stage};
+use crate::uuid::Uuid;
+use crate::vm::{self, Live, Origin, Vm};
+use crate::{agent, errors, image};
+
+/// The parts of a guest customization that act here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Customization {
+    hostname: String,
+    tags: Vec<String>,
+    networks: Vec<CardCustomization>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct CardCustomization {
+    name: String,
+    ip_address: String,
+    subnet_mask: String,
+    gateway: String,
+    dns: Vec<String>,
+}
+
+/// All that is needed to make a copy.
+pub(crate) struct Copy {
+    source: Arc<Vm>,
+    mode: CloneMode,
+    hostname: String,
+    cards: Vec<NicSpec>,
+}
+
+/// Copies a VM; like `create` it finds the copy that its owner has already.
+pub(crate) async fn clone_vm(core: &Arc<Core>, request: CloneVm) -> Result<Cloned> {
+    let admitted = core.admission.lock().await;
+    let found = vm::already_there(core, request.owner.as_ref(), &request.target_name)?;
+    let created = match found {
+        Some(found) => {
+            drop(admitted);
+            vm::resume(core, &found).await?
+        }
+        None => {
+            let (record, copy) = copy(core, &request)?;
+            vm::make(core, record, Origin::Clone(Box::new(copy)), admitted).await?
+        }
+    };
+    Ok(Cloned {
+        id: created.id,
+        task: created.task,
+    })
+}
+
+fn copy(core: &Core, request: &CloneVm) -> Result<(Record, Copy)> {
+    let source = core.by_id(&request.source)?;
+    source.must_be_whole()?;
+    if request.target_name.is_empty() {
+        return Err(ProviderError::invalid(
+            "spec.target.name",
+            "A clone needs a name",
+        ));
+    }
+    let custom = customization(&request.customize_json)?;
+    let uuid = match &request.owner {
+        Some(owner) => Uuid::of_identity(&owner.identity),
+        None => Uuid::random().map_err(|e| errors::internal(format!("No random number: {e}")))?,
+    };
+    let mut record = as_new(&source.copy(), uuid, request);
+    resize(&mut record.hardware, request)?;
+    if !custom.tags.is_empty() {
+        record.tags.clone_from(&custom.tags);
+    }
+    let hostname = if custom.hostname.is_empty() {
+        request.target_name.clone()
+    } else {
+        custom.hostname
+    };
+    let cards = record.hardware.nics.iter().filter(|nic| !nic.implicit);
+    let cards = cards
+        .map(|nic| card(nic, &custom.networks))
+        .collect::<Result<_>>()?;
+    Ok((
+        record,
+        Copy {
+            source,
+            mode: request.mode,
+            hostname,
+            cards,
+        },
+    ))
+}
+
+/// A copy is off, unmarked by its source, and has cards of its own.
+fn as_new(source: &Record, uuid: Uuid, request: &CloneVm) -> Record {
+    let mut hardware = source.wanted().clone();
+    for nic in &mut hardware.nics {
+        nic.mac = uuid.mac(&nic.name);
+        nic.address.clear();
+    }
+    Record {
+        uuid,
+        name: request.target_name.clone(),
+        owner: request.owner.clone(),
+        stage: Stage::Creating,
+        hardware,
+        pending: None,
+        plugged: Plugged::default(),
+        snapshots: Vec::new(),
+        last_request: None,
+        running: false,
+        starts: 0,
+        fault: String::new(),
+        ..source.clone()
+    }
+}
+
+fn resize(hardware: &mut Hardware, request: &CloneVm) -> Result<()> {
+    let Some(class) = &request.class else {
+        return Ok(());
+    };
+    if class.cpu == 0 || class.memory_mib == 0 {
+        let message = "The class of a clone needs CPUs and memory";
+        return Err(ProviderError::invalid("spec.target.classRef", message));
+    }
+    hardware.cpu = class.cpu;
+    hardware.memory_mib = class.memory_mib;
+    let root = class.disk_defaults.as_ref().map_or(0, |disk| disk.size_gib);
+    hardware.root_gib = hardware.root_gib.max(root);
+    Ok(())
+}
+
+fn customization(json: &str) -> Result<Customization> {
+    if json.trim().is_empty() {
+        return Ok(Customization::default());
+    }
+    serde_json::from_str(json).map_err(|error| {
+        let message = format!("The customization cannot be read: {error}");
+        ProviderError::invalid("spec.customization", message)
+    })
+}
+
+/// A card of the copy: by DHCP, or with the address that the customization gives it. Its source's address stays there.
+fn card(nic: &state::Nic, custom: &[CardCustomization]) -> Result<NicSpec> {
+    let wanted = custom
+        .iter()
+        .find(|card| card.name == nic.name && !card.ip_address.is_empty());
+    let address = wanted.map(address).transpose()?;
+    Ok(NicSpec {
+        name: nic.name.clone(),
+        mac: nic.mac.clone(),
+        mtu: nic.mtu,
+        address,
+        ..NicSpec::default()
+    })
+}
+
+fn address(card: &CardCustomization) -> Result<StaticAddress> {
+    let prefix = if card.ip_address.contains(':') {
+        Some(64)
+    } else {
+        prefix(&card.subnet_mask)
+    };
+    let prefix = prefix.ok_or_else(|| {
+        let message = format!(
+            "{:?} is no subnet mask; write one like 255.255.255.0",
+            card.subnet_mask
+        );
+        ProviderError::invalid("spec.customization.networks", message)
+    })?;
+    Ok(StaticAddress {
+        ip: card.ip_address.clone(),
+        prefix,
+        gateway: card.gateway.clone(),
+        dns: card.dns.clone(),
+    })
+}
+
+/// From `255.255.255.0` to 24; `None` for a mask with holes.
+fn prefix(mask: &str) -> Option<u8> {
+    let bits = u32::from(mask.parse::<std::net::Ipv4Addr>().ok()?);
+    let ones = bits.leading_ones();
+    (bits.count_ones() == ones).then(|| u8::try_from(ones).ok())?
+}
+
+/// Makes the disks and the seed of a copy. The source is held while it is read.
+pub(crate) async fn fill(core: &Arc<Core>, vm: &Vm, copy: &Copy) -> Result<()> {
+    let source = &copy.source;
+    let held = source.change.lock().await;
+    source.must_be_whole()?;
+    let from = source.copy();
+    match (copy.mode, source.live()) {
+        (CloneMode::Full, None) => copy_files(core, vm, &from, Part::All).await?,
+        (CloneMode::Full, Some(live)) => copy_running(core, vm, source, &live).await?,
+        (CloneMode::Linked, None) => link(core, vm, source).await?,
+        (CloneMode::Linked, Some(_)) => {
+            let message = format!(
+                "The VM {} runs; stop it to link a clone to it, or ask for a full clone",
+                from.name
+            );
+            return Err(errors::precondition(message));
+        }
+    }
+    drop(held);
+    vm.fit_root(core).await?;
+    let documents = Documents::load(&source.dir)?.for_copy();
+    let guest = Guest {
+        uuid: vm.uuid(),
+        hostname: &copy.hostname,
+        cards: copy.cards.clone(),
+    };
+    documents.write(&vm.dir, &core.user, &guest)
+}
+
+/// Which files of a VM are copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    All,
+    /// All but the first disk.
+    Rest,
+}
+
+fn files(record: &Record, part: Part) -> Vec<String> {
+    let all = crate::snapshot::files(record).into_iter();
+    all.filter(|file| part == Part::All || file != Record::ROOT)
+        .collect()
+}
+
+/// The image below a file, as the file names it.
+fn base(record: &Record, file: &str) -> Option<String> {
+    (file == Record::ROOT && !record.image.is_empty()).then(|| image::below(&record.image))
+}
+
+async fn copy_files(core: &Core, vm: &Vm, from: &Record, part: Part) -> Result<()> {
+    vm.keep(|record| record.image.clone_from(&from.image))?;
+    let folder = vm.dir.open_run()?;
+    for file in files(from, part) {
+        let source = format!("../../{}/run/{file}", from.uuid);
+        core.img
+            .copy(&folder, &source, &file, base(from, &file).as_deref())
+            .await?;
+    }
+    Ok(())
+}
+
+/// All disks of a running VM at the same moment, copied by its own QEMU into its folder and moved from there.
+async fn copy_running(core: &Core, vm: &Vm, source: &Vm, live: &Live) -> Result<()> {
+    let from = source.copy();
+    vm.keep(|record| record.image.clone_from(&from.image))?;
+    let folder = source.dir.open_run()?;
+    let names: Vec<String> = files(&from, Part::All);
+    let made = backup(core, source, live, &folder, &from, &names).await;
+    for file in &names {
+        let (copied, target) = (source.dir.file(&copy_name(file)), vm.dir.file(file));
+        if made.is_ok() {
+            let moved = std::fs::rename(&copied, &target);
+            moved.map_err(|error| errors::file("Moving a copied disk", &target, &error))?;
+        } else {
+            // The copy failed, and its reason is told.
+            let _ = std::fs::remove_file(&copied);
+        }
+    }
+    made
+}
+
+fn copy_name(file: &str) -> String {
+    format!("copy-{file}")
+}
+
+async fn backup(
+    core: &Core,
+    source: &Vm,
+    live: &Live,
+    folder: &OpenDir,
+    from: &Record,
+    names: &[String],
+) -> Result<()> {
+    let mut jobs = Vec::new();
+    for file in names {
+        let node = file.trim_end_matches(".qcow2");
+        let bytes = core.img.info(folder, file).await?.virtual_size;
+        let copy = copy_name(file);
+        match base(from, file) {
+            Some(base) => core.img.overlay(folder, &copy, &base, Some(bytes)).await?,
+            None => core.img.create(folder, &copy, bytes, false).await?,
+        }
+        let sync = if base(from, file).is_some() {
+            "top"
+        } else {
+            "full"
+        };
+        jobs.push((node.to_owned(), copy, sync));
+    }
+    let frozen = source.agent_is_open() && agent::freeze(source).await.is_ok();
+    let begun = live.qmp.begin_backups(&jobs).await;
+    if frozen && let Err(error) = agent::thaw(source).await {
+        tracing::error!(vm = %source.uuid(), %error, "The guest's file systems could not be woken");
+    }
+    begun?;
+    live.qmp.finish_backups(&jobs).await
+}
+
+/// Makes the source's first disk a layer that both share, and copies the rest.
+async fn link(core: &Core, vm: &Vm, source: &Vm) -> Result<()> {
+    let from = source.copy();
+    if !from.snapshots.is_empty() {
+        let message = format!(
+            "The VM {} has snapshots, which a layer would take along; delete them, or ask for a full clone",
+            from.name
+        );
+        return Err(errors::precondition(message));
+    }
+    let layer = make_layer(core, source, &from).await?;
+    copy_files(core, vm, &from, Part::Rest).await?;
+    vm.keep(|record| record.image.clone_from(&layer))?;
+    let folder = vm.dir.open_run()?;
+    core.img
+        .overlay(&folder, Record::ROOT, &image::below(&layer), None)
+        .await
+}
+
+/// The layer is known before anything is built upon it, and the source names it before its disk does: cut short anywhere,
+/// nothing is lost.
+async fn make_layer(core: &Core, source: &Vm, from: &Record) -> Result<String> {
+    let id = format!("layer-{:x}", core.next_revision());
+    let folder = source.dir.open_run()?;
+    let size = core.img.info(&folder, Record::ROOT).await?.virtual_size;
+    let disk = image::disk_path(core, &id);
+    let place = disk.parent().unwrap_or(&disk).to_owned();
+    let failed = |error: std::io::Error| errors::file("Making a layer", &place, &error);
+    std::fs::DirBuilder::new()
+        .mode(0o711)
+        .recursive(true)
+        .create(&place)
+        .map_err(failed)?;
+    std::fs::hard_link(source.dir.file(Record::ROOT), &disk).map_err(failed)?;
+    image::keep(
+        core,
+        &ImageRecord {
+            id: id.clone(),
+            name: from.name.clone(),
+            source: format!("VM {}", from.uuid),
+            format: "qcow2".to_owned(),
+            virtual_size: size,
+            layer: true,
+            base: from.image.clone(),
+        },
+    )?;
+    source.keep(|record| record.image.clone_from(&id))?;
+    core.img
+        .overlay(&folder, "root.new", &image::below(&id), None)
+        .await?;
+    std::fs::rename(source.dir.file("root.new"), source.dir.file(Record::ROOT)).map_err(failed)?;
+    core.user.take_back(&disk, 0o444)?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_become_prefixes() {
+        for (mask, expected) in [
+            ("255.255.255.0", Some(24)),
+            ("255.255.255.255", Some(32)),
+            ("0.0.0.0", Some(0)),
+            ("255.0.255.0", None),
+            ("x", None),
+        ] {
+            assert_eq!(prefix(mask), expected, "{mask}");
+        }
+    }
+}
