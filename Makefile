@@ -33,8 +33,8 @@ up: tools packages build ## A control plane, the manager and a real VM on this m
 	image=$$(hack/guest.sh); target/fast/polyvirt up --image "$$image" $(UP_ARGS)
 
 .PHONY: down
-down: build ## Stop all that make up has started, VMs included; nothing is lost (DOWN_ARGS="--purge")
-	@target/fast/polyvirt down $(DOWN_ARGS)
+down: ## Stop all that make up has started, VMs included; nothing is lost (DOWN_ARGS="--purge")
+	@[ ! -x target/fast/polyvirt ] || target/fast/polyvirt down $(DOWN_ARGS)
 
 .PHONY: fmt
 fmt: ## Format the source

@@ -6,6 +6,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// What the exit code tells; kept in step with [`crate::exit`].
+const EXIT_CODES: &str = "Exit codes:
+  0  done
+  1  failed; `polyvirt status`: not healthy
+  2  the command line cannot be understood
+  3  what was named does not exist
+  4  not done within the time
+`polyvirt vm exec` and `polyvirt vm ssh` end with the code of the program that they ran.";
+
 /// Every virtual machine, one Kubernetes API.
 #[derive(Debug, Parser)]
 #[command(
@@ -13,6 +22,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     version,
     about,
     propagate_version = true,
+    after_long_help = EXIT_CODES,
     max_term_width = 100
 )]
 pub struct Cli {

@@ -11,7 +11,7 @@
 use std::process::ExitCode;
 
 /// Failures that have an exit code of their own. `polyvirt vm exec` and `ssh` end with the code of the program that they ran.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The user has been told already.
     #[error("Not all is well")]
@@ -44,5 +44,21 @@ pub fn code(error: &anyhow::Error) -> (ExitCode, Told) {
         Some(Failure::TimedOut(_)) => (ExitCode::from(4), Told::NotYet),
         Some(Failure::Program(code)) => (ExitCode::from(*code), Told::Already),
         None => (ExitCode::FAILURE, Told::NotYet),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_survive_context() {
+        let missing = Failure::NotFound("gone".to_owned());
+        let wrapped = anyhow::Error::from(missing).context("while looking");
+        assert_eq!(code(&wrapped), (ExitCode::from(3), Told::NotYet));
+        let other = anyhow::anyhow!("broken");
+        assert_eq!(code(&other), (ExitCode::FAILURE, Told::NotYet));
+        let program = Failure::Program(42).into();
+        assert_eq!(code(&program), (ExitCode::from(42), Told::Already));
     }
 }

@@ -50,16 +50,15 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// The running processes whose program's name begins with one of `programs` and whose command line names the folder.
+/// The running processes whose program's name begins with one of `programs` and that work in the folder or below.
 pub fn processes_in(folder: &Path, programs: &[&str]) -> Vec<Found> {
-    let folder = folder.display().to_string();
     let wanted = |found: &Found| programs.iter().any(|p| found.program.starts_with(p));
-    let names_folder = |found: &Found| {
-        let line = fs::read(format!("/proc/{}/cmdline", found.pid)).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(&folder)
+    let works_there = |found: &Found| {
+        let place = fs::read_link(format!("/proc/{}/cwd", found.pid));
+        place.is_ok_and(|place| place.starts_with(folder))
     };
     let all = pids().filter_map(found);
-    all.filter(|process| wanted(process) && names_folder(process))
+    all.filter(|process| wanted(process) && works_there(process))
         .filter(|process| birth(process.pid).is_some())
         .collect()
 }
@@ -143,10 +142,8 @@ mod tests {
     fn finds_programs_by_name_and_folder() {
         let dir = tempfile::tempdir().unwrap();
         let mut child = std::process::Command::new("tail")
-            .arg("-f")
-            .arg(dir.path().join("file"))
-            .arg("/dev/null")
-            .stderr(std::process::Stdio::null())
+            .args(["-f", "/dev/null"])
+            .current_dir(dir.path())
             .spawn()
             .unwrap();
         std::thread::sleep(std::time::Duration::from_millis(200));

@@ -25,22 +25,33 @@ enum Stage {
     Under(String),
 }
 
+/// How waiting ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The guest runs and has an address.
+    Booted,
+    /// Its user wants it off.
+    WantedOff,
+}
+
 /// Returns when the guest runs and has an address, or its user wants it off. Shows each change.
 pub async fn until_booted(
     progress: &Progress,
     client: &Client,
     name: &str,
     limit: Duration,
-) -> anyhow::Result<((), Done)> {
+) -> anyhow::Result<(Outcome, Done)> {
     let api: Api<VirtualMachine> = Api::namespaced(client.clone(), "default");
     let begin = Instant::now();
     let mut failed_since = None;
+    let mut told = String::new();
     loop {
         let vm = api.get(name).await.context("The VirtualMachine is gone")?;
         match stage(&vm) {
-            Stage::Booted(ips) => return Ok(((), Done::new("Running", ips))),
+            Stage::Booted(ips) => return Ok((Outcome::Booted, Done::new("Running", ips))),
             Stage::WantedOff => {
-                return Ok(((), Done::new("off", "as its spec.powerState says")));
+                let done = Done::new("off", "as its spec.powerState says");
+                return Ok((Outcome::WantedOff, done));
             }
             Stage::Failed(why) => {
                 let since = *failed_since.get_or_insert_with(Instant::now);
@@ -52,6 +63,10 @@ pub async fn until_booted(
                 failed_since = None;
                 let seconds = begin.elapsed().as_secs();
                 progress.under_way(&format!("VM {name}"), &format!("{seconds} s, {text}"));
+                if text != told {
+                    progress.note(&format!("{seconds:>4} s  {text}"));
+                    told = text;
+                }
             }
         }
         if begin.elapsed() > limit {

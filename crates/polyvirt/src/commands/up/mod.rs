@@ -16,6 +16,7 @@ pub mod stopped;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kube::Client;
@@ -23,6 +24,7 @@ use polyvirt_testkit::detached::{Detached, Started};
 use polyvirt_testkit::install_crds;
 use polyvirt_testkit::local::LocalPlane;
 
+use guest::Outcome;
 use options::{Hypervisor, Options, Ports};
 use progress::{Done, Progress};
 use sample::Image;
@@ -30,6 +32,7 @@ use sample::Image;
 use super::vm::{Cluster, last_lines};
 
 const CONSOLE_LINES: usize = 8;
+const CONSOLE_LIMIT: Duration = Duration::from_secs(15);
 
 /// Brings everything up, and shows how.
 pub async fn run(options: Options) -> anyhow::Result<()> {
@@ -140,8 +143,9 @@ async fn first_vm(
     };
     progress.step("sample", apply).await?;
     let booted = guest::until_booted(progress, client, &vm, options.timeout);
-    progress.step(&format!("VM {vm}"), booted).await?;
-    show_console(progress, client, &vm).await;
+    if progress.step(&format!("VM {vm}"), booted).await? == Outcome::Booted {
+        show_console(progress, client, &vm).await;
+    }
     Ok(vm)
 }
 
@@ -168,10 +172,36 @@ async fn show_console(progress: &Progress, client: &Client, vm: &str) {
         client: client.clone(),
         namespace: "default".to_owned(),
     };
-    let lines = last_lines(&cluster, vm, CONSOLE_LINES).await;
-    for line in lines.unwrap_or_default().lines() {
-        progress.line(&format!("    | {}", line.trim_end()));
+    let begin = Instant::now();
+    // The API server finds a new gateway within seconds.
+    let lines = loop {
+        match last_lines(&cluster, vm, CONSOLE_LINES).await {
+            Ok(lines) => break lines,
+            Err(error) if begin.elapsed() > CONSOLE_LIMIT => {
+                return progress.line(&format!("    (no console: {error:#})"));
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(300)).await,
+        }
+    };
+    for line in lines.lines() {
+        progress.line(&format!("    | {}", plain(line).trim_end()));
     }
+}
+
+/// Without the sequences by which programs drive a terminal: this is no terminal of the guest.
+fn plain(line: &str) -> String {
+    let mut text = String::new();
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\x1b' => {
+                let _ = letters.find(|end| end.is_ascii_alphabetic());
+            }
+            letter if letter.is_control() => {}
+            letter => text.push(letter),
+        }
+    }
+    text
 }
 
 fn told((process, started): &(Detached, Started), word: &'static str, detail: String) -> Done {
@@ -223,4 +253,18 @@ fn hints(kubeconfig: &Path, vm: Option<&str>) -> String {
 
 fn hint(command: &str, meaning: &str) -> String {
     format!("  {command:<38} {meaning}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_console_drive_no_terminal() {
+        assert_eq!(
+            plain("guest# \x1b[6nGUEST\x1b[1;31m ok\x07\r"),
+            "guest# GUEST ok"
+        );
+        assert_eq!(plain("\x1b["), "");
+    }
 }

@@ -56,6 +56,13 @@ impl Progress {
         }
     }
 
+    /// What a terminal shows in the line under way, as a line of its own where there is none.
+    pub fn note(&self, text: &str) {
+        if !self.terminal {
+            write_out(&format!("    {text}\n"));
+        }
+    }
+
     /// Removes the line of the step under way.
     pub fn erase(&self) {
         if self.terminal {

@@ -52,6 +52,7 @@ impl Image {
 pub async fn keep(folder: &Path, image: Option<Image>) -> anyhow::Result<Image> {
     let kept = folder.join("images/guest.qcow2");
     match image {
+        Some(Image::File(path)) if is_copy(&path, &kept) => {}
         Some(Image::File(path)) => copy(&path, &kept).await?,
         Some(url) => return Ok(url),
         None if kept.is_file() => {}
@@ -60,6 +61,18 @@ pub async fn keep(folder: &Path, image: Option<Image>) -> anyhow::Result<Image> 
         ),
     }
     Ok(Image::File(kept))
+}
+
+/// As long as the original, and not older.
+fn is_copy(original: &Path, copy: &Path) -> bool {
+    let about = |path: &Path| {
+        let about = path.metadata().ok()?;
+        Some((about.len(), about.modified().ok()?))
+    };
+    match (about(original), about(copy)) {
+        (Some((length, made)), Some((copied, at))) => length == copied && at >= made,
+        _ => false,
+    }
 }
 
 /// By another name first: a half copied image must not be taken for a whole one.

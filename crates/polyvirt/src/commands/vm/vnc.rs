@@ -90,7 +90,8 @@ async fn carry(mut socket: Socket, mut viewer: TcpStream) -> anyhow::Result<()> 
                 Heard::Gone(reason) if reason.is_empty() => return Ok(()),
                 Heard::Gone(reason) => bail!(reason),
             },
-            count = viewer.read(&mut buffer) => match count? {
+            // A viewer that is closed cuts the line as it likes.
+            count = viewer.read(&mut buffer) => match count.unwrap_or(0) {
                 0 => break,
                 count => socket.send(buffer[..count].to_vec().into()).await?,
             },
