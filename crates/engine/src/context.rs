@@ -39,6 +39,14 @@ pub struct Memo {
     pub sent: Option<(Sent, Option<Arc<VmState>>)>,
     /// The last request that the provider refused for what it says, and why.
     pub refused: Option<Arc<(CreateVm, ProviderError)>>,
+    /// The UID of the object that we let go. The watch may still show it for a while.
+    pub released: Option<String>,
+}
+
+impl Memo {
+    const fn is_empty(&self) -> bool {
+        self.sent.is_none() && self.refused.is_none() && self.released.is_none()
+    }
 }
 
 /// Tells the time; the simulation has its own.
@@ -104,10 +112,10 @@ impl Context {
     /// Remembers something of a VM; nothing is kept for a VM of which there is nothing to remember.
     pub fn remember(&self, key: &ObjectKey, memo: Memo) {
         let mut memos = self.memos.lock().unwrap_or_else(PoisonError::into_inner);
-        if memo.sent.is_some() || memo.refused.is_some() {
-            memos.insert(key.clone(), memo);
-        } else {
+        if memo.is_empty() {
             memos.remove(key);
+        } else {
+            memos.insert(key.clone(), memo);
         }
     }
 }

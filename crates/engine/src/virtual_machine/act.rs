@@ -149,8 +149,23 @@ impl Pass<'_> {
             Ok(TaskState::Succeeded) => self.operation_over(),
             Ok(TaskState::Failed(error)) => self.operation_failed(error),
             // A provider that restarted has forgotten its tasks. What they did is to be seen on the VM.
-            Err(error) if error.kind == ErrorKind::NotFound => self.operation_over(),
+            Err(error) if error.kind == ErrorKind::NotFound => self.operation_forgotten(),
             Err(error) => Flow::End(Outcome::Failed(error)),
+        }
+    }
+
+    fn operation_forgotten(&mut self) -> Flow {
+        self.doubt_shape();
+        self.operation_over()
+    }
+
+    /// What an operation was to bring about is not sure any more.
+    fn doubt_shape(&mut self) {
+        match self.record.operation.as_ref().map(|o| o.kind) {
+            // Unlike everything, so that the change is sent again unless the VM shows it.
+            Some(OperationKind::Reconfigure) => self.record.applied.shape = Some(Shape::default()),
+            Some(OperationKind::Create) => self.record.applied.shape = None,
+            _ => {}
         }
     }
 
@@ -216,12 +231,8 @@ impl Pass<'_> {
     }
 
     fn operation_failed(&mut self, error: ProviderError) -> Flow {
-        match self.record.operation.take().map(|operation| operation.kind) {
-            // Unlike everything, so that the change is sent again.
-            Some(OperationKind::Reconfigure) => self.record.applied.shape = Some(Shape::default()),
-            Some(OperationKind::Create) => self.record.applied.shape = None,
-            _ => {}
-        }
+        self.doubt_shape();
+        self.record.operation = None;
         self.memo.sent = None;
         self.seen = Seen::Unknown;
         Flow::End(Outcome::Failed(error))
@@ -410,7 +421,14 @@ impl Pass<'_> {
         match self.write(Patch::Metadata(patch)).await {
             Ok(()) | Err(ClusterError::NotFound) => {
                 self.ctx.cluster.event(&about, self.farewell(release));
-                self.ctx.remember(&self.key, Memo::default());
+                let released = Some(about.uid.clone());
+                self.ctx.remember(
+                    &self.key,
+                    Memo {
+                        released,
+                        ..Memo::default()
+                    },
+                );
                 Flow::Abandon(Next::Idle)
             }
             Err(error) => Flow::Abandon(Next::after_refusal(&error)),

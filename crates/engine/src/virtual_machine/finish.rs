@@ -1,10 +1,12 @@
 //! The end of a pass: status once and only if it differs, events, and when to come again.
 
+use std::collections::BTreeSet;
+
 use polyvirt_contract::ErrorKind;
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{
-    Desired, Done, OperationKind, Outcome, PassEnd, record, report,
+    Desired, Done, Drift, OperationKind, Outcome, PassEnd, record, report,
 };
 use polyvirt_plan::{Note, Reason};
 use serde_json::json;
@@ -58,6 +60,7 @@ impl Pass<'_> {
         let waits = |field: &str| vm.restart_required.iter().any(|f| f == field);
         self.record.restart_required = match done {
             Done::RestartNeeded(fields) => fields.clone(),
+            Done::Drifted(_) => self.still_waiting(&open, vm),
             _ => vm.restart_required.clone(),
         };
         if open
@@ -67,6 +70,15 @@ impl Pass<'_> {
         {
             self.record.applied.shape = Some(desired.shape());
         }
+    }
+
+    /// Drift elsewhere changes nothing about what waits for a restart.
+    fn still_waiting(&self, open: &[Drift], vm: &VmState) -> Vec<String> {
+        let told = vm.restart_required.iter();
+        let ours = self.record.restart_required.iter();
+        let ours = ours.filter(|f| open.iter().any(|d| d.field == **f));
+        let all: BTreeSet<_> = told.chain(ours).cloned().collect();
+        all.into_iter().collect()
     }
 
     /// The wait for the guest ends when it is off, or when nobody wants it off any more.

@@ -33,6 +33,11 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
         ctx.remember(key, Memo::default());
         return Next::Idle;
     };
+    match ctx.memo(key).released {
+        Some(uid) if vm.metadata.uid.as_ref() == Some(&uid) => return Next::Idle,
+        Some(_) => ctx.remember(key, Memo::default()),
+        None => {}
+    }
     let mut pass = Pass::load(ctx, key, vm);
     for _ in 0..MOST_STEPS {
         let step = next_step(&pass.facts());

@@ -199,7 +199,10 @@ impl<'a> Rest<'a> {
             )
         };
         let policy = |field: &str| object["spec"]["driftPolicy"][field] != "Correct";
-        let size = !wanted.differences(vm).is_empty();
+        let size = wanted
+            .differences(vm)
+            .into_iter()
+            .any(|f| !waits(object, vm, f));
         let excused = meddled.size || class_edits > 1;
         if vm.power != wanted.power && !(meddled.power && policy("power")) {
             return Err(format!(

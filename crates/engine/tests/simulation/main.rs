@@ -52,7 +52,6 @@ use summary::Summary;
 const TAIL: usize = 120;
 
 #[test]
-#[ignore = "not green yet: run with --ignored, and mend what it finds"]
 fn schedules() {
     match Asked::from_environment() {
         Asked::One(seed) => replay(seed),

@@ -11,7 +11,7 @@ use crate::reason::Reason;
 use crate::virtual_machine::facts::{
     Answer, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
     Intent, Life, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
-    RestartPolicy,
+    RestartPolicy, Sent,
 };
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
@@ -44,28 +44,34 @@ fn await_the_last_word(facts: &Facts<'_>, verdict: Step) -> Step {
     let Some(sent) = facts.sent else {
         return verdict;
     };
-    let always_shows = matches!(sent.kind, OperationKind::PowerOn | OperationKind::PowerOff);
-    let open = sent.answer == Answer::Open || always_shows;
+    let open = sent.answer == Answer::Open || always_shows(sent.kind);
     match remaining(facts.asked, sent.at, RESEND_AFTER).filter(|_| open) {
         Some(rest) => wait_for_effect(sent.kind, rest),
         None => verdict,
     }
 }
 
+/// Whether the operation, once carried out, changes what a provider tells of the VM.
+const fn always_shows(kind: OperationKind) -> bool {
+    matches!(kind, OperationKind::PowerOn | OperationKind::PowerOff)
+}
+
 fn wait_for_effect(kind: OperationKind, rest: Duration) -> Step {
     Step::wait_at_most(WaitFor::Effect(kind), rest.min(Duration::from_secs(2)))
 }
 
-/// A change that was just sent and has not shown yet is waited for, not sent again.
+/// A change that was just sent and has not shown yet is waited for, not sent again; and what needs to know whether the VM
+/// runs waits for a change of power.
 fn hold_back_repeats(facts: &Facts<'_>, step: Step) -> Step {
     let Some(kind) = step.operation() else {
         return step;
     };
-    let Some(sent) = facts.sent.filter(|s| s.kind == kind) else {
+    let holds = |s: &&Sent| s.kind == kind || (always_shows(s.kind) && step != Step::Delete);
+    let Some(sent) = facts.sent.filter(holds) else {
         return step;
     };
     match remaining(facts.now, sent.at, RESEND_AFTER) {
-        Some(rest) => wait_for_effect(kind, rest),
+        Some(rest) => wait_for_effect(sent.kind, rest),
         None => step,
     }
 }
