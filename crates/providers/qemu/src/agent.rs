@@ -45,22 +45,22 @@ enum Answer {
 /// Asks the agent for addresses for as long as it is there.
 pub(crate) fn follow(core: &Arc<Core>, vm: &Arc<Vm>) {
     let (weak, stop) = (Arc::downgrade(core), core.stop.clone());
-    let vm = Arc::downgrade(vm);
+    let (vm, coming) = (Arc::downgrade(vm), vm.agent_comes());
     tokio::spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = keep_asking(weak, vm) => {}
+            () = keep_asking(weak, vm, coming) => {}
         }
     });
 }
 
-async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>) {
+async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>, coming: u64) {
     let mut pause = FIRST;
     loop {
         let (Some(core), Some(vm)) = (core.upgrade(), vm.upgrade()) else {
             return;
         };
-        if !vm.agent_is_open() {
+        if !vm.agent_stays(coming) {
             return;
         }
         match look(&vm).await {

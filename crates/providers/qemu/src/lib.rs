@@ -16,6 +16,7 @@ mod cmdline;
 mod config;
 mod console;
 mod core;
+mod disk_info;
 mod errors;
 mod firmware;
 mod hub;

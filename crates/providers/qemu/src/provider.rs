@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
-    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, ExecOutput, ExecRequest,
-    Inventory, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef,
-    VmState,
+    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskInfo, ExecOutput,
+    ExecRequest, Inventory, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated,
+    SnapshotRequest, VmRef, VmState,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
@@ -17,7 +17,7 @@ use polyvirt_contract::{
 use crate::config::QemuConfig;
 use crate::core::Core;
 use crate::image::Source;
-use crate::{agent, clone, console, image, inventory, offer, snapshot, vm};
+use crate::{agent, clone, console, disk_info, image, inventory, offer, snapshot, vm};
 
 /// A provider that runs its VMs with QEMU on this machine.
 ///
@@ -120,6 +120,15 @@ impl Provider for Qemu {
 
     async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
         image::delete(&self.core, image).await
+    }
+
+    async fn disk_info(
+        &self,
+        vm: &VmId,
+        disk: &str,
+        snapshot: Option<&SnapshotId>,
+    ) -> Result<DiskInfo> {
+        disk_info::disk_info(&self.core, &*self.core.by_id(vm)?, disk, snapshot).await
     }
 
     async fn list_vms(&self) -> Result<Vec<VmState>> {

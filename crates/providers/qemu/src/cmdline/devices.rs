@@ -71,7 +71,8 @@ pub(crate) fn nic_netdev(nic: &Nic, tap: Option<&str>) -> Value {
             json!({"type": "tap", "id": id, "ifname": tap, "script": "no", "downscript": "no"})
         }
         None => json!({
-            "type": "user", "id": id, "net": format!("10.0.{}.0/24", u16::from(nic.subnet) + 2),
+            "type": "user", "id": id, "ipv6": false,
+            "net": format!("10.0.{}.0/24", u16::from(nic.subnet) + 2),
         }),
     }
 }

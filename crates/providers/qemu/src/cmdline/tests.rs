@@ -164,7 +164,7 @@ fn cards_are_on_a_network_of_their_own_or_on_a_bridge() {
     assert_has(
         &line(&record, &context()),
         &[
-            r#""net":"10.0.3.0/24","type":"user""#,
+            r#""ipv6":false,"net":"10.0.3.0/24","type":"user""#,
             r#""bus":"port3""#,
             r#""mac":"02:70:00:00:00:01""#,
             r#""host_mtu":9000"#,

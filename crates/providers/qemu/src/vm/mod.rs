@@ -25,6 +25,7 @@ mod start;
 mod usage;
 mod view;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polyvirt_contract::model::VmState;
@@ -55,6 +56,8 @@ pub(crate) struct Vm {
     pub(crate) change: tokio::sync::Mutex<()>,
     /// Held by whoever speaks with the guest agent, which listens to one at a time.
     pub(crate) agent: tokio::sync::Mutex<()>,
+    /// Counts how often the agent came: whoever asks it for addresses ends when it comes anew.
+    agent_came: AtomicU64,
     running: watch::Sender<bool>,
     inside: Mutex<Inside>,
 }
@@ -75,6 +78,7 @@ impl Vm {
             dir: core.state.vm(record.uuid),
             change: tokio::sync::Mutex::default(),
             agent: tokio::sync::Mutex::default(),
+            agent_came: AtomicU64::new(0),
             running: watch::channel(false).0,
             inside: Mutex::new(Inside {
                 record,
@@ -154,6 +158,16 @@ impl Vm {
 
     pub(crate) fn agent_is_open(&self) -> bool {
         self.lock().guest.agent
+    }
+
+    /// Counts the agent's coming.
+    pub(crate) fn agent_comes(&self) -> u64 {
+        self.agent_came.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether the agent listens and has not gone since it came for this time.
+    pub(crate) fn agent_stays(&self, coming: u64) -> bool {
+        self.agent_is_open() && self.agent_came.load(Ordering::Relaxed) == coming
     }
 
     /// The VM as the contract shows it.

@@ -142,7 +142,7 @@ impl Vm {
     /// Ends QEMU, politely first. Nothing to do if none runs.
     pub(crate) async fn halt(&self) -> Result<()> {
         let Some(live) = self.live() else {
-            return Ok(());
+            return self.end_stray().await;
         };
         live.set_ending();
         // A QEMU that does not listen is killed below.
@@ -150,16 +150,38 @@ impl Vm {
         if !live.process.gone_within(QUIT).await {
             live.process.kill();
         }
-        if !live.process.gone_within(KILLED).await {
-            let message = format!(
-                "QEMU (process {}) cannot be ended; the host may be in trouble",
-                live.process.pid()
-            );
-            return Err(ProviderError::new(ErrorKind::Timeout, message));
-        }
+        is_gone(&live.process).await?;
         self.stopped().await;
         Ok(())
     }
+
+    /// Ends a QEMU of this VM whose monitor does not answer. The process is known by the UUID in its arguments.
+    async fn end_stray(&self) -> Result<()> {
+        let pid = std::fs::read_to_string(self.dir.file("qemu.pid")).unwrap_or_default();
+        let Ok(pid) = pid.trim().parse::<i32>() else {
+            return Ok(());
+        };
+        let Ok(process) = Process::adopt(pid) else {
+            return Ok(());
+        };
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if !String::from_utf8_lossy(&line).contains(&self.uuid().to_string()) {
+            return Ok(());
+        }
+        process.kill();
+        is_gone(&process).await
+    }
+}
+
+async fn is_gone(process: &Process) -> Result<()> {
+    if process.gone_within(KILLED).await {
+        return Ok(());
+    }
+    let message = format!(
+        "QEMU (process {}) cannot be ended; the host may be in trouble",
+        process.pid()
+    );
+    Err(ProviderError::new(ErrorKind::Timeout, message))
 }
 
 async fn monitor_of(folder: &OpenDir) -> Qmp {

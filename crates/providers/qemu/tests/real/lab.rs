@@ -174,11 +174,46 @@ impl Lab {
         text(&output.stdout)
     }
 
+    /// Runs the script again and again until it ends well: guests take their time to notice.
+    pub async fn until_runs(&self, vm: &VmRef, script: &str) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self
+            .run(vm, &format!("if {script}; then echo yes; fi"))
+            .await
+            != "yes"
+        {
+            assert!(Instant::now() < deadline, "waited in vain for {script}");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+
     /// A stream that has told all VMs.
     pub async fn watch(&self) -> BoxStream<'static, Result<VmEvent>> {
         let mut stream = self.provider.watch().await.expect("watched");
         while next(&mut stream).await != VmEvent::Synced {}
         stream
+    }
+}
+
+/// A test that failed leaves no QEMU behind.
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let vms = std::fs::read_dir(self.folder.path().join("state/vms"))
+            .into_iter()
+            .flatten();
+        for vm in vms.flatten() {
+            let pid = std::fs::read_to_string(vm.path().join("run/qemu.pid")).unwrap_or_default();
+            let line = std::fs::read(format!("/proc/{}/cmdline", pid.trim())).unwrap_or_default();
+            let ours = String::from_utf8_lossy(&line).contains(&*vm.file_name().to_string_lossy());
+            let pid = pid
+                .trim()
+                .parse()
+                .ok()
+                .and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid.filter(|_| ours) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
     }
 }
 

@@ -3,5 +3,10 @@
 //! A boot costs seven seconds of a processor under emulation, so tests share one guest for many looks, and at most two
 //! guests boot at a time.
 
+mod bridge;
+mod changes;
+mod conformance;
+mod firmware;
 mod lab;
 mod life;
+mod limits;
