@@ -76,6 +76,10 @@ test-unit: ## Only the tests inside the crates: no control plane, seconds
 test-integration: ## Only the tests of whole crates, on a real etcd and kube-apiserver
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); $(STEP) integration $(CARGO_TEST) --test '*'
 
+.PHONY: guest-debian
+guest-debian: ## Boot a real Debian and see its cloud-init take our seeds: slow, as root, needs mmdebstrap
+	@hack/debian-guest.sh check
+
 ##@ Generated files
 
 .PHONY: generate

@@ -19,6 +19,8 @@ COMMAND_LINE="console=tty0 console=ttyS0,115200 quiet panic=5 net.ifnames=0 miti
 APT=(-o "APT::Sandbox::User=$(id -un)")
 
 export PATH=$PATH:/usr/sbin:/sbin SOURCE_DATE_EPOCH=0
+# shellcheck source-path=SCRIPTDIR source=guest/disk.sh
+. "$HERE/guest/disk.sh"
 
 say() { printf '%s guest: %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 die() {
@@ -165,37 +167,9 @@ make_initrd() {
   (cd "$ROOT" && find . -print0 | sort -z | cpio --quiet -o -0 -H newc -R 0:0 --reproducible) | zstd -q -19 -o "$WORK/initrd"
 }
 
-# The FAT partition that both firmwares boot: syslinux for BIOS, systemd-boot for UEFI.
-make_boot() {
-  local image=$WORK/boot.fat efi=/usr/lib/systemd/boot/efi/systemd-bootx64.efi
-  mkdir -p "$WORK/boot/EFI/BOOT" "$WORK/boot/loader/entries"
-  cp "$(find_one "$WORK/kernel" 'boot/vmlinuz-*')" "$WORK/boot/vmlinuz"
-  cp "$WORK/initrd" "$WORK/boot/initrd"
-  cp "$efi" "$WORK/boot/EFI/BOOT/BOOTX64.EFI"
-  printf 'DEFAULT guest\nPROMPT 0\nLABEL guest\nKERNEL /vmlinuz\nINITRD /initrd\nAPPEND %s\n' "$COMMAND_LINE" >"$WORK/boot/syslinux.cfg"
-  printf 'default guest\ntimeout 0\n' >"$WORK/boot/loader/loader.conf"
-  printf 'title guest\nlinux /vmlinuz\ninitrd /initrd\noptions %s\n' "$COMMAND_LINE" >"$WORK/boot/loader/entries/guest.conf"
-  truncate -s "${BOOT_MIB}M" "$image"
-  mkfs.vfat --invariant -n BOOT "$image" >/dev/null
-  mcopy -s -i "$image" "$WORK"/boot/* ::
-  syslinux --install "$image"
-}
-
 make_data() {
   truncate -s "${DATA_MIB}M" "$WORK/data.ext4"
   mkfs.ext4 -q -L data -m 0 "$WORK/data.ext4"
-}
-
-# An MBR disk: boot loader of syslinux, partition 1 the boot files (also the EFI system partition), partition 2 the data.
-make_disk() {
-  local disk=$WORK/disk.raw
-  truncate -s "$((1 + BOOT_MIB + DATA_MIB + 1))M" "$disk"
-  printf 'label: dos\nstart=1MiB,size=%dMiB,type=ef,bootable\nstart=%dMiB,size=%dMiB,type=83\n' \
-    "$BOOT_MIB" "$((1 + BOOT_MIB))" "$DATA_MIB" | sfdisk -q "$disk"
-  dd if=/usr/lib/syslinux/mbr/mbr.bin of="$disk" bs=440 count=1 conv=notrunc status=none
-  dd if="$WORK/boot.fat" of="$disk" bs=1M seek=1 conv=notrunc,sparse status=none
-  dd if="$WORK/data.ext4" of="$disk" bs=1M seek="$((1 + BOOT_MIB))" conv=notrunc,sparse status=none
-  qemu-img convert -f raw -O qcow2 -c "$disk" "$WORK/out/guest.qcow2"
 }
 
 build() {
@@ -209,9 +183,9 @@ build() {
   fi
   unpack
   make_initrd
-  make_boot
+  make_boot "$WORK/boot.fat" "$BOOT_MIB" "$(find_one "$WORK/kernel" 'boot/vmlinuz-*')" "$WORK/initrd" "$COMMAND_LINE"
   make_data
-  make_disk
+  make_disk "$WORK/out/guest.qcow2" "$WORK/boot.fat" "$WORK/data.ext4"
 }
 
 main() {
