@@ -93,9 +93,11 @@ impl Serial {
             let bytes = next(&mut news, &closed).await?;
             Some((Ok(bytes), (news, closed)))
         });
-        let input = futures::sink::unfold(self.clone(), |serial, bytes: Bytes| async move {
+        // A session that is forgotten must not keep the port from the next life of the provider.
+        let input = futures::sink::unfold(Arc::downgrade(self), |port, bytes: Bytes| async move {
+            let serial = port.upgrade().ok_or_else(detached)?;
             let sent = serial.writer.lock().await.write_all(&bytes).await;
-            sent.map(|()| serial).map_err(|_| detached())
+            sent.map(|()| port).map_err(|_| detached())
         });
         ConsoleSession {
             output: stream::iter(first).chain(rest).boxed(),

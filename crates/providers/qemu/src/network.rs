@@ -1,6 +1,7 @@
 //! Cards on bridges: each has a device of the host that only QEMU's user may open.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -15,6 +16,7 @@ use crate::uuid::Uuid;
 
 /// Where the kernel tells of network devices.
 const DEVICES: &str = "/sys/class/net";
+const TUN: &str = "/dev/net/tun";
 
 /// The host's device of a card; the name has room for fifteen characters.
 fn tap_name(uuid: Uuid, nic: &Nic) -> String {
@@ -42,6 +44,7 @@ pub(crate) async fn make_tap(core: &Core, uuid: Uuid, nic: &Nic) -> Result<Strin
         return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.networks"));
     };
     check_bridge(nic)?;
+    check_tun()?;
     let name = tap_name(uuid, nic);
     remove(&name).await;
     let uid = uid.to_string();
@@ -91,6 +94,18 @@ fn check_bridge(nic: &Nic) -> Result<()> {
         return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.networks"));
     }
     Ok(())
+}
+
+/// Everybody may open the device on a usual system: what one may do with it is decided later.
+fn check_tun() -> Result<()> {
+    let device = std::fs::metadata(TUN);
+    if device.is_ok_and(|device| device.mode() & 0o006 == 0o006) {
+        return Ok(());
+    }
+    let message = format!(
+        "QEMU's user cannot open {TUN}; load the module tun, and let everybody open the device (chmod 0666 {TUN}), as udev does"
+    );
+    Err(ProviderError::new(ErrorKind::Unavailable, message))
 }
 
 /// Removes the devices of a VM's cards.

@@ -6,6 +6,8 @@ use crate::state::{CpuPlace, Disk, Nic, Record};
 
 /// PCI Express ports for disks and cards; those that nothing sits in are for what is added later.
 pub(crate) const PORTS: u8 = 16;
+/// The port of the first-boot disk, behind all others so that guests count it last.
+pub(super) const SEED_PORT: u8 = PORTS;
 /// Ports that share a slot of the root complex.
 const PER_SLOT: u8 = 8;
 const FIRST_SLOT: u8 = 0x10;
@@ -19,7 +21,7 @@ pub(super) fn port_device(port: u8) -> Value {
     })
 }
 
-fn port_id(port: u8) -> String {
+pub(super) fn port_id(port: u8) -> String {
     format!("port{port}")
 }
 

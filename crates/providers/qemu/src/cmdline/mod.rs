@@ -152,7 +152,7 @@ fn firmware(arguments: &mut Arguments, record: &Record, context: &Context) {
 }
 
 fn ports(arguments: &mut Arguments) {
-    for port in 0..PORTS {
+    for port in 0..=devices::SEED_PORT {
         arguments.json("-device", &devices::port_device(port));
     }
 }
@@ -206,7 +206,9 @@ fn seed(arguments: &mut Arguments, record: &Record) {
                 "file": {"driver": "file", "filename": Record::SEED, "read-only": true},
             });
             arguments.json("-blockdev", &node);
-            let device = json!({"driver": "virtio-blk-pci", "id": "seed", "drive": "seed"});
+            let bus = devices::port_id(devices::SEED_PORT);
+            let device =
+                json!({"driver": "virtio-blk-pci", "id": "seed", "drive": "seed", "bus": bus});
             arguments.json("-device", &device);
         }
         Some(SeedKind::Ignition) => {

@@ -50,7 +50,7 @@ async fn a_running_vm_changes_without_a_restart() {
     lab.until_runs(&vm, "test $(nproc) = 2").await;
     lab.until_runs(
         &vm,
-        "test $(sed -n 's/MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo) -gt 250000",
+        "test $(sed -n 's/MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo) -gt 200000",
     )
     .await;
     lab.until_runs(&vm, "test $(cat /sys/block/vd*/size | grep -c 2097152) = 1")

@@ -7,6 +7,7 @@ mod bridge;
 mod changes;
 mod conformance;
 mod firmware;
+mod images;
 mod lab;
 mod life;
 mod limits;
