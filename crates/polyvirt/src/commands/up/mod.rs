@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kube::Client;
+use kube::api::DynamicObject;
 use polyvirt_testkit::detached::{Detached, Started};
 use polyvirt_testkit::install_crds;
 use polyvirt_testkit::local::LocalPlane;
@@ -32,6 +33,8 @@ use sample::Image;
 use super::vm::{Cluster, last_lines};
 
 const CONSOLE_LINES: usize = 8;
+/// A manager that has just begun needs this long to look at its VMs.
+const FIRST_LOOK: Duration = Duration::from_secs(3);
 const CONSOLE_LIMIT: Duration = Duration::from_secs(15);
 
 /// Brings everything up, and shows how.
@@ -45,12 +48,18 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let_vms_pass(plane.folder())?;
     ports.remember(plane.folder())?;
     let started = everything(&progress, &plane, ports).await;
-    let client = started.map_err(with_flags)?;
+    let (client, manager) = started.map_err(with_flags)?;
     if options.no_sample {
         progress.line(&hints(&plane.kubeconfig_path(), None));
         return Ok(());
     }
-    let vm = first_vm(&progress, &client, &plane, &options, image).await?;
+    let objects = declare(&progress, &client, &plane, &options, image).await?;
+    if manager == Started::Now {
+        // What is said of VMs is still from the last manager.
+        tokio::time::sleep(FIRST_LOOK).await;
+    }
+    let vm = sample::vm_name(&objects).context("The sample has no VirtualMachine")?;
+    boot(&progress, &client, &vm, options.timeout).await?;
     progress.line(&hints(&plane.kubeconfig_path(), Some(&vm)));
     Ok(())
 }
@@ -60,11 +69,11 @@ async fn everything(
     progress: &Progress,
     plane: &LocalPlane,
     ports: Ports,
-) -> anyhow::Result<Client> {
+) -> anyhow::Result<(Client, Started)> {
     let client = control_plane(progress, plane, ports).await?;
     stopped::start_again(progress, plane.folder()).await?;
-    run_manager(progress, plane, ports).await?;
-    Ok(client)
+    let manager = run_manager(progress, plane, ports).await?;
+    Ok((client, manager))
 }
 
 /// Whoever meets a port that is taken wants to know how to choose another one.
@@ -114,39 +123,52 @@ async fn control_plane(
     Ok(client)
 }
 
-async fn run_manager(progress: &Progress, plane: &LocalPlane, ports: Ports) -> anyhow::Result<()> {
+async fn run_manager(
+    progress: &Progress,
+    plane: &LocalPlane,
+    ports: Ports,
+) -> anyhow::Result<Started> {
     let work = async {
         let started = manager::start(plane.folder(), &plane.kubeconfig_path(), ports).await?;
         let metrics = format!("http://127.0.0.1:{}/metrics", ports.metrics);
-        Ok(((), told(&started, "ready", metrics)))
+        Ok((started.1, told(&started, "ready", metrics)))
     };
     progress.step("manager", work).await
 }
 
-async fn first_vm(
+/// Declares the first VM and what it needs.
+async fn declare(
     progress: &Progress,
     client: &Client,
     plane: &LocalPlane,
     options: &Options,
     image: Option<Image>,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Vec<DynamicObject>> {
     let image = match (options.provider, image) {
         (Hypervisor::Qemu, image) => Some(keep_image(progress, plane.folder(), image).await?),
         (Hypervisor::Mock, image) => image,
     };
     let objects = sample::objects(options.provider, plane.folder(), image.as_ref())?;
-    let vm = sample::vm_name(&objects).context("The sample has no VirtualMachine")?;
     let apply = async {
         let made = sample::create_missing(client, &objects).await?;
         let detail = format!("{made} of {} objects were missing", objects.len());
         Ok(((), Done::new("declared", detail)))
     };
     progress.step("sample", apply).await?;
-    let booted = guest::until_booted(progress, client, &vm, options.timeout);
+    Ok(objects)
+}
+
+async fn boot(
+    progress: &Progress,
+    client: &Client,
+    vm: &str,
+    limit: Duration,
+) -> anyhow::Result<()> {
+    let booted = guest::until_booted(progress, client, vm, limit);
     if progress.step(&format!("VM {vm}"), booted).await? == Outcome::Booted {
-        show_console(progress, client, &vm).await;
+        show_console(progress, client, vm).await;
     }
-    Ok(vm)
+    Ok(())
 }
 
 /// A file is copied into our folder, so that it stays; without one the copy of an earlier run is used.
