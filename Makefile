@@ -55,7 +55,7 @@ clean: ## Stop all that make up has started, remove its data and all that was bu
 test: ## Everything: tools, lint and all tests, on a real etcd and kube-apiserver
 	@$(STEP) tools $(MAKE) tools
 	@failed=(); \
-	$(STEP) format cargo fmt --all --check || failed+=(format); \
+	$(STEP) lint $(MAKE) lint || failed+=(lint); \
 	$(STEP) tests $(MAKE) test-all || failed+=(tests); \
 	if [ $${#failed[@]} -gt 0 ]; then echo "make test: FAILED: $${failed[*]}" >&2; exit 1; fi; \
 	echo "make test: all passed"

@@ -6,7 +6,7 @@ use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, Virtu
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::{Capabilities, Extension, Identity};
 use polyvirt_plan::virtual_machine::desired::{References, resolve};
-use polyvirt_plan::virtual_machine::{Claim, Desired, Record, record};
+use polyvirt_plan::virtual_machine::{Claim, Desired, OperationKind, Record, record};
 use polyvirt_plan::{Problem, Reason, honoured};
 
 use super::pass::{Pass, Reach, Ready, Seen, reach};
@@ -72,8 +72,7 @@ impl<'a> Pass<'a> {
         let Reach::Ready(ready) = &self.reach else {
             return Seen::Unknown;
         };
-        // Whether a change that has not shown has happened, the provider is asked: the stream may lag behind.
-        if self.claim == Some(Claim::Disputed) || self.memo.sent.is_some() {
+        if self.claim == Some(Claim::Disputed) || self.is_behind(ready) {
             return Seen::Unknown;
         }
         let (synced, found) = ready.link.seen(|seen| {
@@ -88,6 +87,15 @@ impl<'a> Pass<'a> {
             None if self.may_believe_absence(ready) => Seen::Absent,
             None => Seen::Unknown,
         }
+    }
+
+    /// Whether a change that we sent has not shown: the stream may lag behind, so the provider is asked. A create that finds
+    /// what is there can be sent again without a question.
+    fn is_behind(&self, ready: &Ready) -> bool {
+        let harmless =
+            |kind| kind == OperationKind::Create && ready.features.has(Extension::Identity);
+        let sent = self.memo.sent.as_ref();
+        sent.is_some_and(|(sent, _)| !harmless(sent.kind))
     }
 
     fn may_believe_absence(&self, ready: &Ready) -> bool {
