@@ -72,25 +72,15 @@ impl<'a> Download<'a> {
                 return Err(error);
             }
             tracing::info!(%error, failures, "The download is tried again");
-            tokio::time::sleep(self.fetcher.options.pause * 2_u32.saturating_pow(failures - 1))
-                .await;
+            let longer = 2_u32.saturating_pow(failures - 1);
+            tokio::time::sleep(self.fetcher.options.pause.saturating_mul(longer)).await;
         }
     }
 
     async fn connection(&mut self) -> Result<(), FetchError> {
         let resumed_at = self.resume_point();
         let response = self.follow(resumed_at.as_ref()).await?;
-        if let Some(encoding) = response
-            .headers()
-            .get(CONTENT_ENCODING)
-            .filter(|found| *found != "identity")
-        {
-            tracing::warn!(
-                ?encoding,
-                "The server compresses though it was asked not to"
-            );
-            return Err(self.bad_answer("it compresses the image though it was asked not to"));
-        }
+        self.check_encoding(&response)?;
         match (response.status(), resumed_at) {
             (StatusCode::OK, _) => self.begin(&response).await?,
             (StatusCode::PARTIAL_CONTENT, Some((offset, validator))) => {
@@ -111,6 +101,16 @@ impl<'a> Download<'a> {
             }
         }
         self.receive(response).await
+    }
+
+    /// A compressed answer is no image, and parts of it fit to nothing.
+    fn check_encoding(&self, response: &Response) -> Result<(), FetchError> {
+        match response.headers().get(CONTENT_ENCODING) {
+            Some(encoding) if encoding != "identity" => {
+                Err(self.bad_answer("it compresses the image though it was asked not to"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is here already, if the server can be asked to go on from there.

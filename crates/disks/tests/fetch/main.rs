@@ -1,5 +1,7 @@
 //! Fetching images from a real server over real connections, good and bad.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod refused;
 mod resumed;
 mod server;
