@@ -119,16 +119,9 @@ fn unescaped(key: &str) -> String {
     while let Some((&first, after)) = rest.split_first() {
         let code = after.get(..2).filter(|_| first == b'%');
         let code = code.and_then(|hex| std::str::from_utf8(hex).ok());
-        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
+        let coded = code.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(coded.unwrap_or(first));
+        rest = if coded.is_some() { &after[2..] } else { after };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

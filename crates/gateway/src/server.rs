@@ -182,7 +182,7 @@ async fn refresh(
                 **held.as_mut().unwrap_or_else(|held| held.get_mut()) = Arc::new(now);
             }
             Err(error) => {
-                tracing::debug!(%error, "the API server's certificates could not be read again")
+                tracing::debug!(%error, "the API server's certificates could not be read again");
             }
         }
     }

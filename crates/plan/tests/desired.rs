@@ -1,4 +1,5 @@
 //! From manifests to the request for a provider, case by case.
+#![allow(clippy::expect_used, reason = "helpers of tests are tests too")]
 
 use std::time::Duration;
 

@@ -1,4 +1,9 @@
 //! From the end of a pass to what people read.
+#![allow(
+    clippy::expect_used,
+    clippy::large_stack_arrays,
+    reason = "helpers of tests are tests too"
+)]
 
 use jiff::Timestamp;
 use polyvirt_api::infra::{VMPhase, VirtualMachine, VirtualMachineStatus};

@@ -104,7 +104,7 @@ async fn an_image_comes_over_http_whole_sparse_and_private() {
     let fetched = bench
         .fetcher
         .fetch(&wanted, &bench.target(), |progress| {
-            told.lock().unwrap().push(progress)
+            told.lock().unwrap().push(progress);
         })
         .await
         .unwrap();

@@ -93,7 +93,7 @@ impl Dispatcher {
         match (source, new) {
             (Source::FirstList, Some(_)) => self.wake_vm(&key, Urgency::Background),
             (Source::Watch, Some(new)) if old.is_none_or(|old| concerns_us(old, new)) => {
-                self.wake_vm(&key, Urgency::User)
+                self.wake_vm(&key, Urgency::User);
             }
             _ => {}
         }
@@ -106,12 +106,12 @@ impl Dispatcher {
             Target::Class(key) => self.wake_later(Kind::VMClass, key),
             Target::Network(key) => self.wake_later(Kind::VMNetworkAttachment, key),
             Target::Image(key) if source == Source::FirstList => {
-                self.wake_later(Kind::VMImage, key)
+                self.wake_later(Kind::VMImage, key);
             }
             Target::Image(key) => self.wake(Kind::VMImage, key, Urgency::Event),
             // Another object that carried the same identity may have the right to it now.
             Target::Identity(_) if source != Source::FirstList => {
-                self.wake_users(target, Urgency::Event)
+                self.wake_users(target, Urgency::Event);
             }
             Target::Identity(_) | Target::Secret(_) | Target::Vm(..) => {}
         }
@@ -312,7 +312,7 @@ impl Listener for Dispatcher {
         for concern in concerns {
             match concern {
                 Concerns::Everyone => {
-                    self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background)
+                    self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background);
                 }
                 Concerns::Object(key) => {
                     self.wake_vm(&key, Urgency::Event);

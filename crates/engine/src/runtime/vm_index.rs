@@ -162,12 +162,12 @@ fn remove(users: &mut HashMap<Target, BTreeSet<ObjectKey>>, target: &Target, key
 
 #[cfg(test)]
 mod tests {
-    use polyvirt_api::infra::ObjectRef;
+    use polyvirt_api::infra::{ObjectRef, VirtualMachineSpec};
 
     use super::*;
 
     fn vm(class: &str) -> VirtualMachine {
-        let mut vm = VirtualMachine::new("a", Default::default());
+        let mut vm = VirtualMachine::new("a", VirtualMachineSpec::default());
         vm.metadata.namespace = Some("ns".into());
         vm.spec.provider_ref = ObjectRef {
             name: "p".into(),

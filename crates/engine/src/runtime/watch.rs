@@ -82,7 +82,7 @@ pub async fn objects<K>(
         match event {
             Ok(event) => feed.take(event),
             Err(error) => {
-                tracing::warn!(kind = %K::kind(&()), %error, "watch broke; it is opened again")
+                tracing::warn!(kind = %K::kind(&()), %error, "watch broke; it is opened again");
             }
         }
     }
@@ -133,7 +133,7 @@ where
                 }
             }
             Err(error) => {
-                tracing::error!(kind = %K::kind(&()), object = %key, error = %error.error, "cannot read the object; it is left alone")
+                tracing::error!(kind = %K::kind(&()), object = %key, error = %error.error, "cannot read the object; it is left alone");
             }
         }
     }
@@ -173,7 +173,7 @@ pub async fn secrets(client: Client, scope: Scope, dispatcher: Arc<Dispatcher>) 
     while let Some(event) = stream.next().await {
         match event {
             Ok(watcher::Event::Apply(secret) | watcher::Event::Delete(secret)) => {
-                dispatcher.secret_changed(&secret)
+                dispatcher.secret_changed(&secret);
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "watch of Secrets broke; it is opened again"),

@@ -69,7 +69,7 @@ fn status(
     conditions::set(&mut new.conditions, ready(class), generation, ctx.now());
     match protection {
         Protection::Blocked => {
-            conditions::set(&mut new.conditions, usage.blocked(), generation, ctx.now())
+            conditions::set(&mut new.conditions, usage.blocked(), generation, ctx.now());
         }
         _ => conditions::clear(&mut new.conditions, kind::DELETING),
     }

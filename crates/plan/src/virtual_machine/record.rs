@@ -219,13 +219,14 @@ same_kinds!(
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     use super::*;
 
     fn vm(status: VirtualMachineStatus) -> VirtualMachine {
         VirtualMachine {
-            metadata: Default::default(),
-            spec: Default::default(),
+            metadata: ObjectMeta::default(),
+            spec: api::VirtualMachineSpec::default(),
             status: Some(status),
         }
     }

@@ -1,4 +1,5 @@
 //! The rules of the planner, over random facts: what may be done when, and that planning and acting in turn ends.
+#![allow(clippy::expect_used, reason = "helpers of tests are tests too")]
 
 mod facts;
 mod world;

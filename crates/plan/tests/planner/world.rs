@@ -178,26 +178,23 @@ impl World {
         let on = matches!(op, PowerOp::On | PowerOp::Reboot);
         let vm = self.vm.as_mut().expect("only a VM that is there has power");
         vm.revision += 1;
-        match op {
+        if matches!(op, PowerOp::ShutdownGraceful { .. }) {
             // The guest ignores it: the deadline has to help.
-            PowerOp::ShutdownGraceful { .. } => {
-                self.record.operation = Some(Operation {
-                    kind: OperationKind::GracefulStop,
-                    task: None,
-                    since: self.now,
-                    attempt: 0,
-                });
-            }
-            _ => {
-                if !vm.restart_required.is_empty() {
-                    vm.restart_required.clear();
-                    vm.cpu = self.desired.vm.class.cpu;
-                }
-                vm.power = if on { PowerState::On } else { PowerState::Off };
-                self.record.operation = None;
-                self.record.applied.power = Some(self.desired.power);
-            }
+            self.record.operation = Some(Operation {
+                kind: OperationKind::GracefulStop,
+                task: None,
+                since: self.now,
+                attempt: 0,
+            });
+            return;
         }
+        if !vm.restart_required.is_empty() {
+            vm.restart_required.clear();
+            vm.cpu = self.desired.vm.class.cpu;
+        }
+        vm.power = if on { PowerState::On } else { PowerState::Off };
+        self.record.operation = None;
+        self.record.applied.power = Some(self.desired.power);
     }
 
     fn reconfigure(&mut self) {
