@@ -3,6 +3,8 @@
 //! One program, so that one control plane serves all tests; each test has its own namespace and its own manager. Tests that
 //! restart the API server or read its audit log share a second control plane and take turns on it.
 #![allow(
+    clippy::pedantic,
+    clippy::wrong_self_convention,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -13,6 +13,8 @@
 //! What is promised, and checked in each of the schedules, stands in `checks.rs` and at the effects in `cluster.rs` and
 //! `hypervisor.rs`.
 #![allow(
+    clippy::pedantic,
+    clippy::wrong_self_convention,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
