@@ -83,14 +83,14 @@ async fn world() -> World {
     let (mock, vm) = (one.mock.clone(), one.vm.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let place = Place {
+    let address = Place {
         namespace: "polyvirt-system".to_owned(),
         service: "polyvirt-gateway".to_owned(),
         port,
         reach: Reach::Host("localhost".to_owned()),
     };
     let stop = CancellationToken::new();
-    let gateway = prepared(&plane.client().unwrap(), Arc::new(one), place).await;
+    let gateway = prepared(&plane.client().unwrap(), Arc::new(one), address).await;
     tokio::spawn(gateway.serve(listener, stop.clone()));
     let world = World {
         plane,

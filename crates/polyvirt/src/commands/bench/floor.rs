@@ -94,11 +94,11 @@ pub async fn measure(lab: &Lab, shape: Shape) -> anyhow::Result<Duration> {
     let begin = Instant::now();
     let (objects_in, objects_out) = mpsc::unbounded_channel();
     let (events_in, events_out) = mpsc::unbounded_channel();
-    let creates = tokio::spawn(create_all(created, run.shape.vms, objects_in));
+    let writer = tokio::spawn(create_all(created, run.shape.vms, objects_in));
     let events = tokio::spawn(run.clone().send_events(events_out));
     run.clone().pass_over_all(objects_out, events_in).await?;
     let took = begin.elapsed();
-    creates.await??;
+    writer.await??;
     events.await??;
     Ok(took)
 }
@@ -109,13 +109,13 @@ async fn create_all(
     created: mpsc::UnboundedSender<(usize, VirtualMachine)>,
 ) -> anyhow::Result<()> {
     let (api, created) = (&api, &created);
-    let creates = stream::iter(0..vms).map(|number| async move {
+    let requests = stream::iter(0..vms).map(|number| async move {
         let vm = create(api, &objects::vm(SCRATCH, &objects::vm_name(number))).await?;
         created
             .send((number, vm))
             .context("Nobody waits for what is created")
     });
-    creates
+    requests
         .buffer_unordered(CREATES_AT_ONCE)
         .try_collect()
         .await

@@ -104,12 +104,12 @@ async fn control_plane(
     let etcd = async {
         let started = plane.start_etcd().await?;
         let address = format!("127.0.0.1:{}", ports.etcd);
-        Ok(((), told(&started, "started", address)))
+        Ok(((), told(&started, "started", &address)))
     };
     progress.step("etcd", etcd).await?;
     let apiserver = async {
         let started = plane.start_apiserver().await?;
-        Ok(((), told(&started, "ready", plane.url())))
+        Ok(((), told(&started, "ready", &plane.url())))
     };
     progress.step("kube-apiserver", apiserver).await?;
     let client = plane.client()?;
@@ -131,7 +131,7 @@ async fn run_manager(
     let work = async {
         let started = manager::start(plane.folder(), &plane.kubeconfig_path(), ports).await?;
         let metrics = format!("http://127.0.0.1:{}/metrics", ports.metrics);
-        Ok((started.1, told(&started, "ready", metrics)))
+        Ok((started.1, told(&started, "ready", &metrics)))
     };
     progress.step("manager", work).await
 }
@@ -217,7 +217,7 @@ fn plain(line: &str) -> String {
     while let Some(letter) = letters.next() {
         match letter {
             '\x1b' => {
-                let _ = letters.find(|end| end.is_ascii_alphabetic());
+                let _ = letters.find(char::is_ascii_alphabetic);
             }
             letter if letter.is_control() => {}
             letter => text.push(letter),
@@ -226,7 +226,7 @@ fn plain(line: &str) -> String {
     text
 }
 
-fn told((process, started): &(Detached, Started), word: &'static str, detail: String) -> Done {
+fn told((process, started): &(Detached, Started), word: &'static str, detail: &str) -> Done {
     let pid = process.pid();
     match started {
         Started::Now => Done::new(word, format!("{detail} (process {pid})")),

@@ -54,6 +54,10 @@ pub enum Hypervisor {
 
 /// Ports on 127.0.0.1.
 #[derive(Clone, Debug, Args)]
+#[allow(
+    clippy::struct_field_names,
+    reason = "the names are those of the flags"
+)]
 pub struct PortOptions {
     /// Port of the API server [default: 21443, or that of the last time]
     #[arg(long, value_name = "PORT")]

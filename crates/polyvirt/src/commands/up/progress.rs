@@ -71,6 +71,7 @@ impl Progress {
     }
 
     /// A line of its own.
+    #[allow(clippy::unused_self, reason = "all that is shown goes through here")]
     pub fn line(&self, text: &str) {
         write_out(&format!("{text}\n"));
     }

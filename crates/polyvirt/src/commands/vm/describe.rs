@@ -72,9 +72,10 @@ fn facts(vm: &VirtualMachine, now: Timestamp) -> String {
         ("Restart needed", status.restart_required.join(", ")),
     ];
     let shown = rows.into_iter().filter(|(_, value)| !value.is_empty());
-    shown
+    let lines: Vec<_> = shown
         .map(|(name, value)| format!("{:<16}{value}\n", format!("{name}:")))
-        .collect()
+        .collect();
+    lines.concat()
 }
 
 fn named(reference: Option<&ObjectRef>) -> String {

@@ -12,8 +12,11 @@ use super::socket::{Heard, Socket};
 use super::{Cluster, print, say};
 use crate::commands::stop_signal;
 
+/// How a viewer wants the address.
+type Address = fn(SocketAddr) -> String;
+
 /// Viewers, and how each wants the address.
-const VIEWERS: &[(&str, fn(SocketAddr) -> String)] = &[
+const VIEWERS: &[(&str, Address)] = &[
     ("remote-viewer", |at| format!("vnc://{at}")),
     ("vncviewer", |at| format!("{}::{}", at.ip(), at.port())),
     ("gvncviewer", |at| format!("{}::{}", at.ip(), at.port())),

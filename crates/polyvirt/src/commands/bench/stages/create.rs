@@ -44,14 +44,14 @@ async fn create_and_wait(bench: &Bench) -> anyhow::Result<Duration> {
     let vms = bench.plan.vms;
     let (before, _) = bench.lab.screen.counts();
     let begin = Instant::now();
-    let creates = bench.lab.create_vms(0..vms);
+    let requests = bench.lab.create_vms(0..vms);
     let ready = bench
         .lab
         .screen
         .until("all VMs are ready", Plan::limit(vms), |picture| {
             picture.ready >= before + vms
         });
-    let (created, ready) = tokio::join!(creates, ready);
+    let (created, ready) = tokio::join!(requests, ready);
     created?;
     Ok(ready?.duration_since(begin))
 }
