@@ -160,15 +160,15 @@ pub(crate) async fn exec(vm: &Vm, request: &ExecRequest) -> Result<ExecOutput> {
     let Some((program, arguments)) = request.command.split_first() else {
         return Err(ProviderError::invalid("command", "Name a program to run"));
     };
-    let begin = json!({
+    let command = json!({
         "path": program, "arg": arguments, "capture-output": true,
         "input-data": BASE64.encode(&request.stdin),
     });
-    let begun = match call(vm, "guest-exec", begin).await {
+    let answer = match call(vm, "guest-exec", command).await {
         Err(error) if error.kind == ErrorKind::Internal => return Ok(not_found(&error)),
-        begun => begun?,
+        answer => answer?,
     };
-    await_exit(vm, &begun["pid"], deadline).await
+    await_exit(vm, &answer["pid"], deadline).await
 }
 
 async fn await_exit(vm: &Vm, pid: &Value, deadline: Instant) -> Result<ExecOutput> {

@@ -48,15 +48,12 @@ pub(crate) struct Copy {
 pub(crate) async fn clone_vm(core: &Arc<Core>, request: CloneVm) -> Result<Cloned> {
     let admitted = core.admission.lock().await;
     let found = vm::already_there(core, request.owner.as_ref(), &request.target_name)?;
-    let created = match found {
-        Some(found) => {
-            drop(admitted);
-            vm::resume(core, &found).await?
-        }
-        None => {
-            let (record, copy) = copy(core, &request)?;
-            vm::make(core, record, Origin::Clone(Box::new(copy)), admitted).await?
-        }
+    let created = if let Some(found) = found {
+        drop(admitted);
+        vm::resume(core, &found).await?
+    } else {
+        let (record, copy) = copy(core, &request)?;
+        vm::make(core, record, Origin::Clone(Box::new(copy)), admitted).await?
     };
     Ok(Cloned {
         id: created.id,

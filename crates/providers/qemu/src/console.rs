@@ -84,7 +84,7 @@ impl Serial {
         let past = self.lock();
         let (news, shown) = (
             past.readers.subscribe(),
-            Bytes::from_iter(past.bytes.iter().copied()),
+            past.bytes.iter().copied().collect::<Bytes>(),
         );
         drop(past);
         let first = (!shown.is_empty()).then_some(Ok(shown));

@@ -68,22 +68,22 @@ impl Reader {
         if let Some(event) = self.first.pop_front() {
             return Some(Ok(event));
         }
-        tokio::select! {
+        Some(tokio::select! {
             () = self.stop.cancelled() => self.end("The provider stopped; open a new watch"),
-            () = tokio::time::sleep(HEARTBEAT) => Some(Ok(VmEvent::Heartbeat)),
+            () = tokio::time::sleep(HEARTBEAT) => Ok(VmEvent::Heartbeat),
             event = self.changes.recv() => match event {
-                Ok(event) => Some(Ok(event)),
+                Ok(event) => Ok(event),
                 Err(RecvError::Lagged(_)) => {
                     self.end("The reader of the watch fell behind; open a new one")
                 }
                 Err(RecvError::Closed) => self.end("The provider stopped; open a new watch"),
             },
-        }
+        })
     }
 
-    fn end(&mut self, message: &str) -> Option<Result<VmEvent>> {
+    fn end(&mut self, message: &str) -> Result<VmEvent> {
         self.over = true;
-        Some(Err(ProviderError::new(ErrorKind::Unavailable, message)))
+        Err(ProviderError::new(ErrorKind::Unavailable, message))
     }
 }
 

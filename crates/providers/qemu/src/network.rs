@@ -39,7 +39,7 @@ pub(crate) async fn make_taps(core: &Core, record: &Record) -> Result<BTreeMap<u
 
 /// Makes the device of one card and plugs it into its bridge. One that is there already is made anew.
 pub(crate) async fn make_tap(core: &Core, uuid: Uuid, nic: &Nic) -> Result<String> {
-    let RunAs::User { uid, .. } = &core.user else {
+    let RunAs::User { uid: user, .. } = &core.user else {
         let message = "Only a provider that runs as root can plug cards into a bridge; use the network \"user\", or run the provider as root";
         return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.networks"));
     };
@@ -47,8 +47,8 @@ pub(crate) async fn make_tap(core: &Core, uuid: Uuid, nic: &Nic) -> Result<Strin
     check_tun()?;
     let name = tap_name(uuid, nic);
     remove(&name).await;
-    let uid = uid.to_string();
-    ip(&["tuntap", "add", "dev", &name, "mode", "tap", "user", &uid]).await?;
+    let user = user.to_string();
+    ip(&["tuntap", "add", "dev", &name, "mode", "tap", "user", &user]).await?;
     let made = plug(&name, nic).await;
     if made.is_err() {
         remove(&name).await;

@@ -101,8 +101,9 @@ async fn take(core: &Core, vm: &Vm, id: SnapshotId, request: &SnapshotRequest) -
                 .snapshots
                 .iter_mut()
                 .find(|snapshot| snapshot.id == id);
-            kept.into_iter()
-                .for_each(|kept| (kept.complete, kept.frozen) = (true, frozen));
+            if let Some(kept) = kept {
+                (kept.complete, kept.frozen) = (true, frozen);
+            }
         }),
         Err(error) => {
             discard(core, vm, &id).await?;
@@ -149,16 +150,13 @@ async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId
 /// Removes a snapshot that was cut short, from whichever disks have it.
 async fn discard(core: &Core, vm: &Vm, id: &SnapshotId) -> Result<()> {
     let record = vm.copy();
-    match vm.live() {
-        Some(live) => {
-            // It may be on some disks only, or on none.
-            let _ = delete_live(&live, &record, id).await;
-        }
-        None => {
-            let folder = vm.dir.open_run()?;
-            for file in files(&record) {
-                let _ = core.img.snapshot(&folder, "-d", id.as_str(), &file).await;
-            }
+    // It may be on some disks only, or on none.
+    if let Some(live) = vm.live() {
+        let _ = delete_live(&live, &record, id).await;
+    } else {
+        let folder = vm.dir.open_run()?;
+        for file in files(&record) {
+            let _ = core.img.snapshot(&folder, "-d", id.as_str(), &file).await;
         }
     }
     vm.keep(|record| record.snapshots.retain(|snapshot| snapshot.id != *id))
@@ -212,7 +210,7 @@ pub(crate) async fn delete(
             None => offline(&core_of_task, &vm, &of_then, "-d", &id).await?,
         }
         vm.update(&core_of_task, |record| {
-            record.snapshots.retain(|s| s.id != id)
+            record.snapshots.retain(|s| s.id != id);
         })
     });
     begun.answer().await

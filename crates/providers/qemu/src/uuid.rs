@@ -1,5 +1,6 @@
 //! The name of a VM: its UUID, which is also its owner's identity where that is one.
 
+use std::fmt::Write as _;
 use std::io::Read as _;
 
 use polyvirt_contract::{Identity, VmId};
@@ -75,8 +76,17 @@ impl Uuid {
     /// A few digits for names that have little room, such as those of network devices.
     pub(crate) fn short(self) -> String {
         let digest = Sha256::digest(self.0);
-        digest.iter().take(4).map(|b| format!("{b:02x}")).collect()
+        hex(&digest[..4])
     }
+}
+
+/// Bytes as lower-case digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 impl std::fmt::Display for Uuid {

@@ -101,7 +101,7 @@ impl Work {
             _ => self.fetch(core, source, progress).await?,
         };
         let image = probe(&path, &source.format)?;
-        self.has_room(core, &path)?;
+        has_room(core, &path)?;
         let file = source::open(core, &path)?;
         let folder = OpenDir::open(&self.disk_folder())?;
         let name = image.format.name();
@@ -149,16 +149,6 @@ impl Work {
         }
     }
 
-    /// Refuses at once what would fill the datastore half way.
-    fn has_room(&self, core: &Core, path: &Path) -> Result<()> {
-        let needs = std::fs::metadata(path).map_or(0, |meta| meta.len());
-        let free = crate::inventory::free_bytes(core.state.root());
-        if free.is_some_and(|free| free < needs) {
-            return Err(errors::disk_full("The image"));
-        }
-        Ok(())
-    }
-
     /// Moves the image to its place, where it is nobody's to write.
     fn finish(&self, core: &Core, source: &Source, image: Image) -> Result<()> {
         core.user.take_back(&self.half.join(DISK), 0o444)?;
@@ -180,6 +170,16 @@ impl Work {
         std::fs::rename(&self.half, &place)
             .map_err(|error| errors::file("Moving the image to its place", &place, &error))
     }
+}
+
+/// Refuses at once what would fill the datastore half way.
+fn has_room(core: &Core, path: &Path) -> Result<()> {
+    let needs = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let free = crate::inventory::free_bytes(core.state.root());
+    if free.is_some_and(|free| free < needs) {
+        return Err(errors::disk_full("The image"));
+    }
+    Ok(())
 }
 
 fn probe(path: &Path, declared: &str) -> Result<Image> {

@@ -140,11 +140,7 @@ impl Source {
             self.checksum.to_ascii_lowercase(),
         ];
         let digest = Sha256::digest(parts.join("\0").as_bytes());
-        let hex: String = digest
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hex = crate::uuid::hex(&digest[..8]);
         format!("img-{hex}")
     }
 }

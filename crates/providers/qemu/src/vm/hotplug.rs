@@ -100,7 +100,7 @@ async fn take_disks(vm: &Vm, live: &Live, target: &Hardware) -> Result<()> {
             record
                 .hardware
                 .disks
-                .retain(|other| other.file != disk.file)
+                .retain(|other| other.file != disk.file);
         })?;
         remove_file(vm, &disk);
     }
@@ -120,7 +120,7 @@ async fn add_disks(core: &Core, vm: &Vm, live: &Live, target: &Hardware) -> Resu
         add(&live.qmp, "blockdev-add", disk_node(disk)).await?;
         add(&live.qmp, "device_add", disk_device(disk)).await?;
         keep_in_order(vm, target, |record| {
-            record.hardware.disks.push(disk.clone())
+            record.hardware.disks.push(disk.clone());
         })?;
     }
     Ok(())
@@ -150,7 +150,9 @@ async fn grow_disks(vm: &Vm, live: &Live, target: &Hardware) -> Result<()> {
                 .disks
                 .iter_mut()
                 .find(|other| other.file == disk.file);
-            found.into_iter().for_each(|found| *found = disk.clone());
+            if let Some(found) = found {
+                *found = disk.clone();
+            }
         };
         vm.keep(replace)?;
     }

@@ -12,6 +12,9 @@ use crate::errors;
 use crate::vm::Vm;
 use crate::vm::start::Begin;
 
+/// A guest that may not have heard is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
 /// Changes the power state. A request that was carried out before is not carried out again.
 pub(crate) async fn power(
     core: &Arc<Core>,
@@ -38,8 +41,8 @@ pub(crate) async fn power(
 
 async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, request: PowerRequest) -> Result<()> {
     if let PowerOp::ShutdownGraceful { timeout } = request.op {
-        ask_guest(core, vm, request.request).await?;
-        return await_off(vm, timeout).await;
+        let down = tokio::time::timeout(timeout, shut_down(core, vm, request.request));
+        return down.await.unwrap_or_else(|_| Err(too_late()));
     }
     let _alone = vm.change.lock().await;
     vm.must_be_whole()?;
@@ -80,26 +83,43 @@ async fn reboot(core: &Arc<Core>, vm: &Arc<Vm>, request: Option<RequestId>) -> R
     Ok(())
 }
 
-/// Asks the guest to shut down: its agent if that listens, else by the power button.
-async fn ask_guest(core: &Arc<Core>, vm: &Arc<Vm>, request: Option<RequestId>) -> Result<()> {
-    let _alone = vm.change.lock().await;
-    vm.must_be_whole()?;
-    if let Some(live) = vm.live() {
-        let asked = vm.agent_is_open() && agent::shut_down(vm).await.is_ok();
-        if !asked {
-            live.qmp.ask("system_powerdown").await?;
-        }
-    }
-    remember(core, vm, request)
+/// Whether the guest has certainly heard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    Yes,
+    /// The power button was pressed; a guest that still boots does not feel it.
+    Perhaps,
 }
 
-/// The plug is never pulled here: whoever asked decides what follows.
-async fn await_off(vm: &Vm, timeout: Duration) -> Result<()> {
-    if tokio::time::timeout(timeout, vm.stopped()).await.is_ok() {
-        return Ok(());
+/// Asks the guest to shut down and waits until it has. The plug is never pulled here: whoever asked decides what follows.
+async fn shut_down(core: &Core, vm: &Vm, request: Option<RequestId>) -> Result<()> {
+    let mut heard = ask_guest(vm).await?;
+    remember(core, vm, request)?;
+    while tokio::time::timeout(ASK_AGAIN, vm.stopped()).await.is_err() {
+        if heard == Heard::Perhaps {
+            heard = ask_guest(vm).await?;
+        }
     }
+    Ok(())
+}
+
+/// By the agent if it listens, else by the power button.
+async fn ask_guest(vm: &Vm) -> Result<Heard> {
+    let _alone = vm.change.lock().await;
+    vm.must_be_whole()?;
+    let Some(live) = vm.live() else {
+        return Ok(Heard::Yes);
+    };
+    if vm.agent_is_open() && agent::shut_down(vm).await.is_ok() {
+        return Ok(Heard::Yes);
+    }
+    live.qmp.ask("system_powerdown").await?;
+    Ok(Heard::Perhaps)
+}
+
+fn too_late() -> ProviderError {
     let message = "The guest has not shut down in time; switch it off, or wait and ask again";
-    Err(ProviderError::new(ErrorKind::Timeout, message))
+    ProviderError::new(ErrorKind::Timeout, message)
 }
 
 fn remember(core: &Core, vm: &Vm, request: Option<RequestId>) -> Result<()> {

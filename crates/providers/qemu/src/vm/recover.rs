@@ -25,12 +25,12 @@ pub(crate) async fn recover(core: &Arc<Core>) -> Result<()> {
         match state::read_json::<Record>(&core.state.vm(uuid).record()) {
             Ok(Some(record)) if record.uuid == uuid => take_in(core, record).await?,
             Ok(Some(_)) => {
-                tracing::error!(vm = %uuid, "The record of another VM is in its folder; left alone")
+                tracing::error!(vm = %uuid, "The record of another VM is in its folder; left alone");
             }
             // The record is the first that is made and the last that goes: what has none has nothing.
             Ok(None) => core.state.vm(uuid).remove()?,
             Err(error) => {
-                tracing::error!(vm = %uuid, %error, "The record cannot be read; the VM is left alone")
+                tracing::error!(vm = %uuid, %error, "The record cannot be read; the VM is left alone");
             }
         }
     }

@@ -43,7 +43,7 @@ fn ip(arguments: &[&str]) -> bool {
 
 fn on_bridge(name: &str, number: u32, address: &str) -> CreateVm {
     let mut card = nic("eth0");
-    card.bridge = BRIDGE.to_owned();
+    BRIDGE.clone_into(&mut card.bridge);
     card.address = Some(StaticAddress {
         ip: address.to_owned(),
         prefix: 24,

@@ -46,8 +46,12 @@ pub struct Lab {
 
 impl Lab {
     pub async fn new() -> Self {
+        Self::at(tempfile::tempdir().expect("a folder")).await
+    }
+
+    /// A provider below this folder.
+    pub async fn at(folder: tempfile::TempDir) -> Self {
         let boot = BOOTS.acquire().await.expect("never closed");
-        let folder = tempfile::tempdir().expect("a folder");
         let provider = open(folder.path()).await;
         provider
             .validate()

@@ -2,10 +2,16 @@
 //!
 //! A boot costs seven seconds of a processor under emulation, so tests share one guest for many looks, and at most two
 //! guests boot at a time.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests are tests too"
+)]
 
 mod bridge;
 mod changes;
 mod conformance;
+mod datastore;
 mod firmware;
 mod images;
 mod lab;
