@@ -136,14 +136,28 @@ pub(crate) async fn shut_down(vm: &Vm) -> Result<()> {
         .map(drop)
 }
 
-/// Makes the guest's file systems quiet while a snapshot is taken. A quiet guest must be woken by [`thaw`].
-pub(crate) async fn freeze(vm: &Vm) -> Result<()> {
-    call(vm, "guest-fsfreeze-freeze", json!({})).await.map(drop)
+/// Makes the guest's file systems quiet while a snapshot is taken; false if that cannot be done. Whatever comes of it, the
+/// guest must be woken by [`thaw`].
+pub(crate) async fn freeze(vm: &Vm) -> bool {
+    vm.agent_is_open() && call(vm, "guest-fsfreeze-freeze", json!({})).await.is_ok()
 }
 
-/// Lets the guest's file systems go on.
-pub(crate) async fn thaw(vm: &Vm) -> Result<()> {
-    call(vm, "guest-fsfreeze-thaw", json!({})).await.map(drop)
+/// Lets the guest's file systems go on. One that gave no answer to [`freeze`] may be quiet nevertheless.
+pub(crate) async fn thaw(vm: &Vm) {
+    if !vm.agent_is_open() {
+        return;
+    }
+    if let Err(error) = call(vm, "guest-fsfreeze-thaw", json!({})).await {
+        tracing::warn!(vm = %vm.uuid(), %error, "The guest's file systems may still be quiet");
+    }
+}
+
+/// Wakes a guest that an earlier life of the provider left quiet.
+pub(crate) async fn wake(vm: &Vm) {
+    let status = call(vm, "guest-fsfreeze-status", json!({})).await;
+    if status.is_ok_and(|status| status == "frozen") {
+        thaw(vm).await;
+    }
 }
 
 /// Runs a command in the guest and waits for its end.

@@ -300,11 +300,9 @@ async fn backup(
         };
         jobs.push((node.to_owned(), copy, sync));
     }
-    let frozen = source.agent_is_open() && agent::freeze(source).await.is_ok();
+    agent::freeze(source).await;
     let begun = live.qmp.begin_backups(&jobs).await;
-    if frozen && let Err(error) = agent::thaw(source).await {
-        tracing::error!(vm = %source.uuid(), %error, "The guest's file systems could not be woken");
-    }
+    agent::thaw(source).await;
     begun?;
     live.qmp.finish_backups(&jobs).await
 }

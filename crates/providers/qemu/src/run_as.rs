@@ -1,11 +1,11 @@
 //! Who QEMU runs as.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
 use polyvirt_contract::{ProviderError, Result};
-use rustix::fs::Access;
+use rustix::fs::{Access, Mode, OFlags};
 
 use crate::errors;
 
@@ -66,23 +66,27 @@ impl RunAs {
 
     /// Gives the file or folder to the user, with these rights.
     pub(crate) fn give(&self, path: &Path, mode: u32) -> Result<()> {
-        let given =
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).and_then(|()| match self {
-                Self::Ourselves => Ok(()),
-                Self::User { uid, gid, .. } => chown(path, Some(*uid), Some(*gid)),
-            });
+        let given = open(path).and_then(|file| self.give_open(&file, mode));
         given.map_err(|error| errors::file("Giving a file to QEMU's user", path, &error))
+    }
+
+    /// The same for a file that is open.
+    pub(crate) fn give_open(&self, file: &File, mode: u32) -> std::io::Result<()> {
+        if let Self::User { uid, gid, .. } = self {
+            fchown(file, Some(*uid), Some(*gid))?;
+        }
+        file.set_permissions(Permissions::from_mode(mode))
     }
 
     /// Takes the file back, so that the user can read it at most.
     pub(crate) fn take_back(&self, path: &Path, mode: u32) -> Result<()> {
-        let taken = match self {
-            Self::Ourselves => Ok(()),
-            Self::User { .. } => chown(path, Some(0), Some(0)),
-        };
-        taken
-            .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
-            .map_err(|error| errors::file("Taking a file back", path, &error))
+        let taken = open(path).and_then(|file| {
+            if self.is_root() {
+                fchown(&file, Some(0), Some(0))?;
+            }
+            file.set_permissions(Permissions::from_mode(mode))
+        });
+        taken.map_err(|error| errors::file("Taking a file back", path, &error))
     }
 
     /// The user's name, for people.
@@ -102,6 +106,12 @@ impl RunAs {
     pub(crate) fn sees_kvm() -> bool {
         rustix::fs::access("/dev/kvm", Access::EXISTS).is_ok()
     }
+}
+
+/// Opens the file itself and never what a link points to: in folders of QEMU's user anything may lie.
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
 }
 
 fn user(users: &str, wanted: &str) -> Option<RunAs> {
@@ -128,6 +138,20 @@ fn no_user(name: &str) -> ProviderError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_is_never_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::write(&target, b"").expect("written");
+        fs::set_permissions(&target, Permissions::from_mode(0o640)).expect("set");
+        std::os::unix::fs::symlink(&target, &link).expect("linked");
+        assert!(RunAs::Ourselves.take_back(&link, 0o444).is_err());
+        assert!(RunAs::Ourselves.give(&link, 0o600).is_err());
+        let mode = fs::metadata(&target).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        RunAs::Ourselves.give(&target, 0o600).expect("a file");
+    }
 
     #[test]
     fn users_are_found_and_root_is_none() {

@@ -135,20 +135,26 @@ pub(crate) fn cards(request: &CreateVm, nics: &[Nic]) -> Vec<NicSpec> {
     request.networks.iter().map(with_mac).collect()
 }
 
+/// Writes a file that was not there, so that nothing that lies in its place is followed.
 fn private(dir: &VmDir, user: &RunAs, name: &str, bytes: &[u8]) -> Result<()> {
     let path = dir.file(name);
+    let failed = |error| errors::file("Writing the first-boot configuration", &path, &error);
+    if let Err(error) = std::fs::remove_file(&path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(failed(error));
+    }
     let written = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&path)
         .and_then(|mut file| {
             file.write_all(bytes)?;
+            user.give_open(&file, 0o600)?;
             file.sync_all()
         });
-    written.map_err(|error| errors::file("Writing the first-boot configuration", &path, &error))?;
-    user.give(&path, 0o600)
+    written.map_err(failed)
 }
 
 #[cfg(test)]

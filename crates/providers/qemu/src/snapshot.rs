@@ -128,7 +128,7 @@ async fn with_memory(live: &Live, record: &Record, id: &SnapshotId) -> Result<()
 
 /// All disks at the same moment, and the guest's file systems quiet if its agent can do that. True if it could.
 async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId) -> Result<bool> {
-    let frozen = vm.agent_is_open() && agent::freeze(vm).await.is_ok();
+    let frozen = agent::freeze(vm).await;
     let actions: Vec<_> = nodes(record)
         .into_iter()
         .map(|node| {
@@ -140,9 +140,7 @@ async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId
         .qmp
         .execute("transaction", json!({"actions": actions}))
         .await;
-    if frozen && let Err(error) = agent::thaw(vm).await {
-        tracing::error!(vm = %vm.uuid(), %error, "The guest's file systems could not be woken");
-    }
+    agent::thaw(vm).await;
     taken?;
     Ok(frozen)
 }

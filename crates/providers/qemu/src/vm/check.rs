@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use polyvirt_contract::model::{CreateVm, DiskSpec, NicSpec};
+use polyvirt_contract::model::{CreateVm, DiskSpec, DiskType, NicSpec};
 use polyvirt_contract::{ProviderError, Result};
 
 use crate::cmdline::PORTS;
@@ -74,6 +74,12 @@ fn check_disk(place: usize, disk: &DiskSpec) -> Result<()> {
     if disk.size_gib == 0 {
         let field = format!("spec.disks[{place}].sizeGiB");
         let message = "A disk needs a size of at least 1 GiB";
+        return Err(ProviderError::invalid(field, message));
+    }
+    if matches!(disk.disk_type, DiskType::Ssd | DiskType::Hdd) {
+        let field = format!("spec.disks[{place}].type");
+        let message =
+            "This provider has one datastore and cannot choose its medium; ask for thin or thick";
         return Err(ProviderError::invalid(field, message));
     }
     Ok(())

@@ -23,7 +23,12 @@ const ANSWER: Duration = Duration::from_secs(10);
 pub(crate) async fn recover(core: &Arc<Core>) -> Result<()> {
     for uuid in core.state.list_vms()? {
         match state::read_json::<Record>(&core.state.vm(uuid).record()) {
-            Ok(Some(record)) if record.uuid == uuid => take_in(core, record).await?,
+            Ok(Some(record)) if record.uuid == uuid => {
+                // One VM in trouble does not keep the others from being found.
+                if let Err(error) = take_in(core, record).await {
+                    tracing::error!(vm = %uuid, %error, "The VM could not be taken in as it should");
+                }
+            }
             Ok(Some(_)) => {
                 tracing::error!(vm = %uuid, "The record of another VM is in its folder; left alone");
             }
@@ -104,6 +109,7 @@ async fn adopt(core: &Arc<Core>, vm: &Arc<Vm>, live: Live) {
     monitor::watch(core, vm, &live);
     vm.guest(|guest| guest.agent = open);
     if open {
+        agent::wake(vm).await;
         agent::follow(core, vm);
     }
 }

@@ -40,6 +40,7 @@ impl Vm {
         let record = self.copy();
         let arguments = self.arguments(core, &record).await?;
         self.clear_sockets();
+        self.give_files(core, &record)?;
         self.keep(|record| record.running = true)?;
         let process = process::spawn(&core.config, &core.user, &self.dir, &arguments)?;
         let live = match self.connect(process).await {
@@ -82,6 +83,17 @@ impl Vm {
             taps: network::make_taps(core, record).await?,
         };
         Ok(cmdline::arguments(record, &context))
+    }
+
+    /// The user that QEMU runs as may be another one than it was when the VM was made.
+    fn give_files(&self, core: &Core, record: &Record) -> Result<()> {
+        core.user.give(&self.dir.run(), 0o700)?;
+        let first_boot = [Record::SEED, Record::IGNITION].map(str::to_owned);
+        let files = crate::snapshot::files(record).into_iter().chain(first_boot);
+        for file in files.filter(|file| self.dir.file(file).exists()) {
+            core.user.give(&self.dir.file(&file), 0o600)?;
+        }
+        Ok(())
     }
 
     fn clear_sockets(&self) {

@@ -37,6 +37,14 @@ async fn a_vm_lives_and_outlives_its_provider() {
     assert_eq!(state.details["hostname"], "life");
     assert_eq!(lab.run(&vm, "cat /run/marker").await, "first-boot");
 
+    let mut screen = lab
+        .provider
+        .console(&vm, ConsoleKind::Vnc)
+        .await
+        .expect("attached");
+    read_until(&mut screen, "RFB 003").await;
+    drop(screen);
+
     survives_a_restart(&mut lab, &vm).await;
     is_reset_once(&lab, &vm).await;
     a_crash_is_told(&lab, &vm).await;
