@@ -28,7 +28,7 @@ build: ## Build the polyvirt program, optimised, as target/fast/polyvirt
 	cargo build --profile fast --locked --package polyvirt
 
 .PHONY: up
-up: tools packages build ## A control plane, the manager and a real VM on this machine (UP_ARGS="--provider mock")
+up: tools build ## A control plane, the manager and a real VM on this machine (UP_ARGS="--provider mock")
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); \
 	image=$$(hack/guest.sh); target/fast/polyvirt up --image "$$image" $(UP_ARGS)
 
