@@ -51,7 +51,7 @@ impl Accel {
 /// What was found out about QEMU and the machine under it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Emulator {
-    /// What the answer was found with: QEMU's version and the kernel's.
+    /// What the answer was found with: QEMU's version, the kernel's, and who tried.
     key: String,
     pub(crate) version: String,
     pub(crate) accel: Accel,
@@ -66,7 +66,12 @@ pub(crate) async fn find_out(
     user: &RunAs,
 ) -> Result<Emulator> {
     let version = version(config, user).await?;
-    let key = format!("{version}; {}; {:?}", kernel(), config.accel);
+    let key = format!(
+        "{version}; {}; {:?}; {}",
+        kernel(),
+        config.accel,
+        user.name()
+    );
     let known = state::read_json::<Emulator>(&state.accel()).ok().flatten();
     if let Some(known) = known.filter(|known| known.key == key) {
         return Ok(known);

@@ -7,6 +7,9 @@
 //!                                                               the end of the process
 //! ```
 //!
+//! QEMU runs in a process group of its own and goes on when the provider ends. A service manager must leave it alone: with
+//! systemd set `KillMode=process`.
+//!
 //! A VM is a folder and, while it runs, a process: see [`state`]. Its identity is its UUID.
 
 mod accel;

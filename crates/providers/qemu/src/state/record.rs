@@ -89,6 +89,17 @@ pub(crate) struct Nic {
     pub(crate) implicit: bool,
 }
 
+impl Nic {
+    /// Whether it is the same device on the same network; the address inside is the guest's affair.
+    pub(crate) fn same_card(&self, other: &Self) -> bool {
+        let device = |nic: &Self| Self {
+            address: String::new(),
+            ..nic.clone()
+        };
+        device(self) == device(other)
+    }
+}
+
 /// What a machine is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hardware {

@@ -46,7 +46,8 @@ pub(super) async fn approach(
 
 async fn take_cards(vm: &Vm, live: &Live, target: &Hardware) -> Result<()> {
     for nic in vm.copy().hardware.nics {
-        if target.nics.contains(&nic) {
+        if let Some(kept) = target.nics.iter().find(|kept| kept.same_card(&nic)) {
+            replace_card(vm, &nic, kept)?;
             continue;
         }
         if unplug(&live.qmp, &nic_id(&nic)).await? == LetGo::No {
@@ -64,6 +65,16 @@ async fn take_cards(vm: &Vm, live: &Live, target: &Hardware) -> Result<()> {
         vm.keep(|record| record.hardware.nics.retain(|other| *other != nic))?;
     }
     Ok(())
+}
+
+/// The card stays, and what is only told of it is told anew.
+fn replace_card(vm: &Vm, old: &Nic, new: &Nic) -> Result<()> {
+    vm.keep(|record| {
+        let found = record.hardware.nics.iter_mut().find(|nic| *nic == old);
+        if let Some(found) = found {
+            found.clone_from(new);
+        }
+    })
 }
 
 async fn add_cards(core: &Core, vm: &Vm, live: &Live, target: &Hardware) -> Result<()> {

@@ -11,6 +11,7 @@
 mod bridge;
 mod changes;
 mod conformance;
+mod crash;
 mod datastore;
 mod firmware;
 mod images;
