@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use polyvirt_contract::model::{CreateVm, StaticAddress, VmRef};
+use polyvirt_contract::model::{CreateVm, PowerOp, StaticAddress, VmRef};
 use polyvirt_contract::{ErrorKind, Provider as _};
 
 use crate::lab::{Lab, desired, nic};
@@ -67,7 +67,7 @@ async fn guests_on_a_bridge_reach_each_other() {
     let one = lab.create(&on_bridge("one", 40, "10.77.0.1")).await;
     let two = lab.create(&on_bridge("two", 41, "10.77.0.2")).await;
     for vm in [&one, &two] {
-        lab.power(vm, polyvirt_contract::model::PowerOp::On).await;
+        lab.power(vm, PowerOp::On).await;
         lab.until(vm, "the agent", |state| {
             crate::lab::agent(state) == "connected"
         })
@@ -83,7 +83,18 @@ async fn guests_on_a_bridge_reach_each_other() {
         .await;
     lab.delete(&one).await;
     lab.delete(&two).await;
+    a_vlan_needs_a_bridge_that_filters(&lab).await;
     assert_eq!(ports(), 0, "a network device is left behind");
+}
+
+async fn a_vlan_needs_a_bridge_that_filters(lab: &Lab) {
+    let mut wanted = on_bridge("vlan", 43, "10.77.0.3");
+    wanted.networks[0].vlan = 42;
+    let vm = lab.create(&wanted).await;
+    let error = lab.provider.power(&vm, PowerOp::On.into()).await;
+    let error = error.expect_err("the bridge does not filter");
+    assert!(error.message.contains("vlan_filtering"), "{error}");
+    lab.delete(&vm).await;
 }
 
 async fn same_mac_is_refused(lab: &Lab, vm: &VmRef) {
