@@ -30,7 +30,6 @@ const HONOURED: &[&str] = &[
     "spec.powerState",
     "spec.resources.cpu",
     "spec.resources.memoryMiB",
-    "spec.snapshot.revertToRef",
     "spec.tags",
     "spec.tags[]",
     "spec.userData.*",

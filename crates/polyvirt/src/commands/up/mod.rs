@@ -240,8 +240,9 @@ fn hints(kubeconfig: &Path, vm: Option<&str>) -> String {
         String::new(),
         "Try:".to_owned(),
         format!("  export KUBECONFIG={}", kubeconfig.display()),
-        hint("kubectl get virt", "what there is"),
     ];
+    lines.extend(path_hint());
+    lines.push(hint("kubectl get virt", "what there is"));
     if let Some(vm) = vm {
         lines.extend([
             hint(
@@ -271,6 +272,14 @@ fn hints(kubeconfig: &Path, vm: Option<&str>) -> String {
         hint("polyvirt down", "stop everything; nothing is lost"),
     ]);
     lines.join("\n")
+}
+
+/// How to call this program by its name, where the shell does not find it yet.
+fn path_hint() -> Option<String> {
+    let folder = std::env::current_exe().ok()?.parent()?.to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|p| p.join("polyvirt").is_file());
+    (!found).then(|| format!("  export PATH=$PATH:{}", folder.display()))
 }
 
 fn hint(command: &str, meaning: &str) -> String {
