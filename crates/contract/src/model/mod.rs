@@ -20,4 +20,4 @@ pub use operations::{
     ImportDisk, PowerOp, PowerRequest, SnapshotContents, SnapshotCreated, SnapshotRequest, Staging,
     VmRef,
 };
-pub use state::{DiskState, NicState, PowerState, VmState};
+pub use state::{DiskState, NicState, PowerState, Stage, VmState};

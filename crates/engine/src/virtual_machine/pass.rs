@@ -46,6 +46,8 @@ pub(super) enum Reach {
 }
 
 pub(super) struct Ready {
+    /// Since when it is connected.
+    pub since: Timestamp,
     pub link: Arc<Link>,
     pub provider: Arc<dyn Provider>,
     pub features: Arc<Features>,
@@ -87,6 +89,7 @@ impl Pass<'_> {
             provider: self.provider_facts(),
             observed: self.observed(),
             asked: self.asked.unwrap_or_else(|| self.ctx.now()),
+            connected: self.ready().map(|ready| ready.since),
             sent: self.sent(),
             intent: self.intent,
         }
@@ -199,6 +202,7 @@ pub(super) fn reach(link: Option<Arc<Link>>, exists: bool, now: Timestamp) -> Re
                 || now.duration_since(since) > FIRST_PICTURE =>
         {
             Reach::Ready(Ready {
+                since,
                 link,
                 provider,
                 features: view.features,

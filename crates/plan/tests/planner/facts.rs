@@ -75,6 +75,7 @@ impl Any {
                 Sight::Stranger => Observed::Stranger(&self.vm),
             },
             asked: at(1000),
+            connected: None,
             sent: None,
             intent: self.intent,
         })

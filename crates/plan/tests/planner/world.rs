@@ -107,6 +107,7 @@ impl World {
                 (Some(vm), true) => Observed::Present(vm),
             },
             asked: self.now,
+            connected: None,
             sent: None,
             intent: self.intent,
         }
