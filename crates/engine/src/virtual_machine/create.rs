@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::CreateVm;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError};
-use polyvirt_plan::virtual_machine::{Applied, Desired, Intent, OperationKind, Outcome, Shape};
+use polyvirt_plan::virtual_machine::{
+    Applied, Desired, Intent, OperationKind, Outcome, Shape, is_fresh,
+};
 use polyvirt_plan::{Note, Reason};
 
 use super::pass::{Flow, Pass, Reach};
@@ -22,6 +24,10 @@ impl Pass<'_> {
         if let Some(refusal) = self.refused(&request) {
             return refusal;
         }
+        if self.is_intent_stale() {
+            // A Secret was long in coming: the intent is written again first.
+            return Flow::Continue;
+        }
         self.sending(OperationKind::Create, None);
         match provider.create(request.clone()).await {
             Ok(created) => {
@@ -38,6 +44,11 @@ impl Pass<'_> {
                 self.create_failed(error)
             }
         }
+    }
+
+    fn is_intent_stale(&self) -> bool {
+        let now = self.ctx.now();
+        matches!(self.intent, Intent::JustWritten(at) if !is_fresh(at, now))
     }
 
     /// What was made is what is declared; but a create that finds may have found what an earlier declaration made.
@@ -64,8 +75,8 @@ impl Pass<'_> {
     fn create_failed(&mut self, error: ProviderError) -> Flow {
         let open = error.kind.may_have_happened();
         self.intent = match self.intent {
-            Intent::JustWritten if !open => Intent::Missing,
-            Intent::JustWritten => Intent::Older(self.ctx.now()),
+            Intent::JustWritten(_) if !open => Intent::Missing,
+            Intent::JustWritten(_) => Intent::Older(self.ctx.now()),
             _ if error.kind.is_unanswered() => Intent::Older(self.ctx.now()),
             before => before,
         };

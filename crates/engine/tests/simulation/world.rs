@@ -249,7 +249,8 @@ impl Sim {
         let mut world = self.world();
         let delay = Duration::from_secs(world.rng.between(1, LATEST));
         let due = self.mock.now() + delay;
-        let until = None;
+        let gives_up = DEADLINE + LATEST_OF_THE_DEAD;
+        let until = (!self.setting.is_basic()).then(|| self.mock.now() + gives_up);
         world.late.push(Late { due, until, work });
     }
 

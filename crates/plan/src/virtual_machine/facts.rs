@@ -40,8 +40,8 @@ pub enum Intent {
     /// It is not: no create was sent, or all were answered.
     #[default]
     Missing,
-    /// This pass wrote it: no create was sent yet.
-    JustWritten,
+    /// This pass wrote it then: no create was sent yet.
+    JustWritten(Timestamp),
     /// An earlier pass wrote it: a create may have been sent.
     Older(Timestamp),
 }

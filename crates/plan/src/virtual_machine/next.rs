@@ -19,10 +19,10 @@ use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
 /// How long a change that was sent may take to show before it is sent again.
 pub const RESEND_AFTER: Duration = Duration::from_secs(15);
 
-/// How long a create whose answer never came may take to show.
+/// How long a create whose answer never came may take to show, on a provider where create is not find-or-create.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
 
-/// How long a request of a manager that died may be on its way. Its connection died with it.
+/// How long a request whose caller has gone may be on its way to a provider that knows our contract.
 const ON_ITS_WAY: Duration = Duration::from_secs(5);
 
 /// A provider that is connected but slow to tell of its VMs wakes nobody.
@@ -120,9 +120,14 @@ fn create_under_way(facts: &Facts<'_>) -> Option<Step> {
     if facts.record.id.is_some() && !facts.provider.has_identity() {
         return None;
     }
-    let rest = remaining(facts.asked, since, FORGOTTEN_AFTER)?;
+    let span = if facts.provider.has_identity() {
+        ON_ITS_WAY
+    } else {
+        FORGOTTEN_AFTER
+    };
+    let rest = remaining(facts.asked, since, span)?;
     Some(Step::wait_at_most(
-        WaitFor::Effect(OperationKind::Create),
+        WaitFor::LateCreate,
         rest.min(RESEND_AFTER),
     ))
 }
@@ -134,8 +139,7 @@ fn create_of_a_former_life(facts: &Facts<'_>) -> Option<Step> {
         return None;
     }
     let rest = remaining(facts.asked, facts.connected?, ON_ITS_WAY)?;
-    let create = WaitFor::Effect(OperationKind::Create);
-    Some(Step::wait_at_most(create, rest))
+    Some(Step::wait_at_most(WaitFor::LateCreate, rest))
 }
 
 /// Without identity a VM of ours exists only if we wrote down the intent or its id first.
@@ -257,10 +261,15 @@ fn create(facts: &Facts<'_>) -> Step {
         return Step::Create;
     }
     match facts.intent {
-        Intent::JustWritten => Step::Create,
-        Intent::Missing => Step::RecordIntent,
+        Intent::JustWritten(at) if is_fresh(at, facts.now) => Step::Create,
+        Intent::JustWritten(_) | Intent::Missing => Step::RecordIntent,
         Intent::Older(_) => create_under_way(facts).unwrap_or(Step::RecordIntent),
     }
+}
+
+/// Whether a create that is sent now is still waited for by whoever reads the intent.
+pub fn is_fresh(intent: Timestamp, now: Timestamp) -> bool {
+    remaining(now, intent, RESEND_AFTER).is_some()
 }
 
 fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {

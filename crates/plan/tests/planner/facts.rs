@@ -233,7 +233,7 @@ fn life() -> impl Strategy<Value = Life> {
 fn intent() -> impl Strategy<Value = Intent> {
     prop_oneof![
         Just(Intent::Missing),
-        Just(Intent::JustWritten),
+        Just(Intent::JustWritten(at(1000))),
         (0..1000_i64).prop_map(|s| Intent::Older(at(s)))
     ]
 }

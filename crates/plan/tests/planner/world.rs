@@ -131,7 +131,7 @@ impl World {
             Step::Claim => self.claim = Claim::Held,
             Step::Look => self.looked = true,
             Step::RecordIntent => {
-                self.intent = Intent::JustWritten;
+                self.intent = Intent::JustWritten(self.now);
                 self.record.id = None;
                 self.record.applied = Applied::default();
             }
