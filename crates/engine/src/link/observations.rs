@@ -174,7 +174,8 @@ impl Observations {
         if revision != 0 && revision < known {
             return None;
         }
-        self.gone.put(id.clone(), revision.max(known));
+        let told = self.gone.get(id).copied().unwrap_or(0);
+        self.gone.put(id.clone(), revision.max(known).max(told));
         let old = self.vms.remove(id);
         let identity =
             identity.or_else(|| old.as_ref()?.owner.as_ref().map(|o| o.identity.clone()));

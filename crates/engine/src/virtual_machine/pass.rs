@@ -95,7 +95,7 @@ impl Pass<'_> {
         }
     }
 
-    fn provider_facts(&self) -> ProviderFacts<'_> {
+    pub fn provider_facts(&self) -> ProviderFacts<'_> {
         match &self.reach {
             Reach::Missing => ProviderFacts::Missing,
             Reach::Connecting => ProviderFacts::Connecting,
