@@ -40,6 +40,7 @@ impl Pass<'_> {
             Step::Create => self.create().await,
             Step::Power(request) => self.power(request).await,
             Step::Reconfigure => self.reconfigure().await,
+            Step::Revert(snapshot) => self.revert(snapshot).await,
             Step::Delete => self.delete().await,
             Step::Release(release) => self.release(release).await,
             Step::Done(done) => Flow::End(Outcome::Done(done)),
@@ -117,6 +118,7 @@ impl Pass<'_> {
                 // What waited was the change before this one.
                 self.record.restart_required.clear();
             }
+            OperationKind::Revert => self.record_revert(),
             OperationKind::Reboot => {
                 self.record.reboot_handled = record::object(&self.vm).reboot.to_owned();
             }
@@ -146,7 +148,11 @@ impl Pass<'_> {
         };
         match state {
             Ok(TaskState::Running { .. }) => self.await_task(&task),
-            Ok(TaskState::Succeeded) => self.operation_over(),
+            Ok(TaskState::Succeeded) => {
+                self.revert_over();
+                self.operation_over()
+            }
+            Ok(TaskState::Failed(error)) if self.revert_refused(&error) => Flow::Continue,
             Ok(TaskState::Failed(error)) => self.operation_failed(error),
             // A provider that restarted has forgotten its tasks. What they did is to be seen on the VM.
             Err(error) if error.kind == ErrorKind::NotFound => self.operation_forgotten(),
@@ -516,7 +522,7 @@ impl Pass<'_> {
     }
 
     /// Remembers what is about to be sent, so that it is not sent again before it can show.
-    fn sending(&mut self, kind: OperationKind, request: Option<RequestId>) {
+    pub(super) fn sending(&mut self, kind: OperationKind, request: Option<RequestId>) {
         let sent = Sent {
             kind,
             at: self.ctx.now(),
@@ -527,7 +533,7 @@ impl Pass<'_> {
     }
 
     /// The provider took the request; with a task it is still at work.
-    fn accepted(&mut self, kind: OperationKind, task: Option<TaskId>) -> Flow {
+    pub(super) fn accepted(&mut self, kind: OperationKind, task: Option<TaskId>) -> Flow {
         self.seen = Seen::Unknown;
         if let Some((sent, _)) = &mut self.memo.sent {
             sent.answer = Answer::Taken;
@@ -554,7 +560,7 @@ impl Pass<'_> {
     }
 
     /// A request that failed for certain leaves nothing to wait for; otherwise the VM is looked at before the next try.
-    fn failed(&mut self, error: ProviderError) -> Flow {
+    pub(super) fn failed(&mut self, error: ProviderError) -> Flow {
         if !error.kind.may_have_happened() {
             self.memo.sent = None;
         }

@@ -14,6 +14,8 @@ mod finish;
 mod load;
 mod look;
 mod pass;
+pub(crate) mod reach;
+mod revert;
 
 use polyvirt_plan::virtual_machine::next_step;
 

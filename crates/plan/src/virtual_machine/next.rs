@@ -13,6 +13,7 @@ use crate::virtual_machine::facts::{
     Intent, Life, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
     RestartPolicy, Sent,
 };
+use crate::virtual_machine::revert;
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
 
@@ -247,6 +248,9 @@ fn create(facts: &Facts<'_>) -> Step {
 }
 
 fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
+    if let Some(step) = revert::step(facts) {
+        return step;
+    }
     let shape = shape_step(facts, desired, vm);
     let power = power_step(facts, desired, vm);
     // A stopped VM is changed before it starts, so that the change needs no restart; a running one that is to stop is
