@@ -1,7 +1,9 @@
 //! What the caches do not need and so do not keep. It is often more than half of an object.
 
 use kube::Resource;
-use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine};
+use polyvirt_api::infra::{
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

@@ -109,6 +109,7 @@ impl World {
             asked: self.now,
             sent: None,
             intent: self.intent,
+            revert: None,
         }
     }
 
@@ -142,7 +143,9 @@ impl World {
             Step::Reconfigure => self.reconfigure(),
             Step::Delete => self.vm = None,
             Step::Wait(wait) => return self.wait(wait.recheck),
-            Step::Done(_) | Step::Release(_) | Step::Stop(_) => return Flow::Ends,
+            Step::Revert(_) | Step::Done(_) | Step::Release(_) | Step::Stop(_) => {
+                return Flow::Ends;
+            }
         }
         Flow::GoesOn
     }
