@@ -20,4 +20,4 @@ pub use operations::{
     ImportDisk, PowerOp, PowerRequest, Quiesce, SnapshotContents, SnapshotCreated, SnapshotRequest,
     Staging, VmRef,
 };
-pub use state::{DiskState, GuestDisks, NicState, PowerState, SnapshotState, VmState};
+pub use state::{DiskState, GuestDisks, NicState, PowerState, SnapshotState, Stage, VmState};

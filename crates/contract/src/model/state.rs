@@ -40,6 +40,18 @@ impl PowerState {
     }
 }
 
+/// Where a VM is in its life on the hypervisor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// It is there; also where the provider does not tell.
+    #[default]
+    Whole,
+    /// It is being made. If that fails, it goes again.
+    Creating,
+    /// It is on its way out.
+    Deleting,
+}
+
 /// A VM as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmState {
@@ -51,6 +63,8 @@ pub struct VmState {
     pub owner: Option<Owner>,
     /// Grows with each change of this VM; 0 where the provider does not count. Of two states the higher is newer.
     pub revision: u64,
+    /// Whether it is whole yet, or still.
+    pub stage: Stage,
     /// Running or not.
     pub power: PowerState,
     /// Addresses of the guest.

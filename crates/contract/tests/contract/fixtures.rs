@@ -269,6 +269,7 @@ pub fn vm_state() -> VmState {
         name: "web-1".into(),
         owner: Some(owner()),
         revision: 12,
+        stage: Stage::Deleting,
         power: PowerState::Suspended,
         ips: vec!["10.0.0.5".into(), "fd00::5".into()],
         console_url: "https://hv/console/7".into(),

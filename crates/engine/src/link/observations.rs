@@ -155,6 +155,14 @@ impl Observations {
         Some(Concerns::Vm(id, identity))
     }
 
+    /// What was told of the VM is not relied on any more; it may be there or not.
+    pub fn forget(&mut self, id: &VmId) {
+        if let Some(vm) = self.vms.remove(id) {
+            // Its last word may be told again; what is older may not.
+            self.gone.put(id.clone(), vm.revision.saturating_sub(1));
+        }
+    }
+
     /// The provider has looked and the VM is not there.
     pub fn absent(&mut self, id: &VmId) {
         let revision = self.vms.get(id).map_or(0, |vm| vm.revision);

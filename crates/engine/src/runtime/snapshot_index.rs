@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use polyvirt_api::infra::VMSnapshot;
+use polyvirt_api::infra::{VMPhase, VMSnapshot, VirtualMachine};
 
 use crate::runtime::key::ObjectKey;
 
@@ -17,6 +17,18 @@ pub struct SnapshotIndex {
 pub fn vm_of(snapshot: &VMSnapshot) -> ObjectKey {
     let own = snapshot.metadata.namespace.as_deref().unwrap_or_default();
     ObjectKey::new(own, &snapshot.spec.vm_ref.name)
+}
+
+/// Whether the VM is on the hypervisor and whole, as its status tells.
+pub fn is_made(vm: &VirtualMachine) -> bool {
+    let Some(status) = &vm.status else {
+        return false;
+    };
+    let early = matches!(
+        status.phase,
+        None | Some(VMPhase::Pending | VMPhase::Provisioning)
+    );
+    status.id.is_some() && !early
 }
 
 impl SnapshotIndex {

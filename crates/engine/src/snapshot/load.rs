@@ -12,6 +12,7 @@ use polyvirt_plan::virtual_machine::record::identity;
 use super::{Pass, Seen};
 use crate::context::Context;
 use crate::runtime::key::{Key, Kind, ObjectKey};
+use crate::runtime::snapshot_index::is_made;
 use crate::runtime::vm_index::provider_of;
 use crate::virtual_machine::reach::{Reach, reach};
 
@@ -92,7 +93,7 @@ fn reach_of(ctx: &Context, provider: Option<ObjectKey>) -> Reach {
 
 /// Where the VM of a VirtualMachine is, once it was made.
 fn place_of(vm: &VirtualMachine) -> Option<VmPlace> {
-    let id = vm.status.as_ref()?.id.clone();
+    let id = vm.status.as_ref()?.id.clone().filter(|_| is_made(vm));
     let provider = provider_of(vm);
     Some(VmPlace {
         provider_namespace: provider.namespace().to_owned(),

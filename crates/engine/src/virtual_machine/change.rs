@@ -52,6 +52,8 @@ impl Pass<'_> {
             ));
             self.record.reboot_handled = asked;
         } else if kind == OperationKind::Reboot {
+            // What one restart does not bring, another will not: it is told as drift from now on.
+            self.record.restart_required.clear();
             self.notes.push(Note::normal(
                 Reason::Rebooting,
                 "Restarted to make a change take effect",

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use polyvirt_contract::model::CreateVm;
-use polyvirt_contract::{ErrorKind, ProviderError};
-use polyvirt_plan::virtual_machine::{Applied, Desired, Intent, OperationKind, Outcome};
+use polyvirt_contract::{ErrorKind, Extension, ProviderError};
+use polyvirt_plan::virtual_machine::{
+    Applied, Desired, Intent, OperationKind, Outcome, Shape, is_fresh,
+};
 use polyvirt_plan::{Note, Reason};
 
 use super::pass::{Flow, Pass, Reach};
@@ -22,14 +24,17 @@ impl Pass<'_> {
         if let Some(refusal) = self.refused(&request) {
             return refusal;
         }
+        if self.is_intent_stale() {
+            // A Secret was long in coming: the intent is written again first.
+            return Flow::Continue;
+        }
         self.sending(OperationKind::Create, None);
         match provider.create(request.clone()).await {
             Ok(created) => {
                 self.tell_recreation();
                 self.record.id = Some(created.id);
-                let shape = self.desired.as_ref().ok().map(Desired::shape);
                 self.record.applied = Applied {
-                    shape,
+                    shape: self.shape_made(),
                     ..Applied::default()
                 };
                 self.accepted(OperationKind::Create, created.task)
@@ -39,6 +44,20 @@ impl Pass<'_> {
                 self.create_failed(error)
             }
         }
+    }
+
+    fn is_intent_stale(&self) -> bool {
+        let now = self.ctx.now();
+        matches!(self.intent, Intent::JustWritten(at) if !is_fresh(at, now))
+    }
+
+    /// What was made is what is declared; but a create that finds may have found what an earlier declaration made.
+    fn shape_made(&self) -> Option<Shape> {
+        let finds = self
+            .ready()
+            .is_some_and(|ready| ready.features.has(Extension::Identity));
+        let desired = self.desired.as_ref().ok().filter(|_| !finds);
+        desired.map(Desired::shape)
     }
 
     /// A VM that was there and had to be made again is worth a warning: its disks are lost.
@@ -52,14 +71,14 @@ impl Pass<'_> {
         self.notes.push(Note::warning(Reason::Recreating, text));
     }
 
-    /// After an error that leaves it open whether the VM was made, the intent stays written: it is looked for by name.
+    /// After an error that leaves it open whether the VM was made, or will be, the intent is written: it is looked for.
     fn create_failed(&mut self, error: ProviderError) -> Flow {
         let open = error.kind.may_have_happened();
         self.intent = match self.intent {
-            Intent::Missing => Intent::Missing,
-            _ if !open => Intent::Missing,
-            Intent::JustWritten => Intent::Older(self.ctx.now()),
-            older @ Intent::Older(_) => older,
+            Intent::JustWritten(_) if !open => Intent::Missing,
+            Intent::JustWritten(_) => Intent::Older(self.ctx.now()),
+            _ if error.kind.is_unanswered() => Intent::Older(self.ctx.now()),
+            before => before,
         };
         self.failed(error)
     }

@@ -62,7 +62,7 @@ impl Pass<'_> {
         Ok(match (found, self.intent) {
             (None, _) => Found::Nothing,
             (Some(vm), Intent::Missing) => Found::Named(vm),
-            (Some(vm), Intent::JustWritten | Intent::Older(_)) => Found::Ours(vm),
+            (Some(vm), Intent::JustWritten(_) | Intent::Older(_)) => Found::Ours(vm),
         })
     }
 

@@ -75,6 +75,7 @@ impl Pass<'_> {
             provider: self.reach.facts(),
             observed: self.observed(),
             asked: self.asked.unwrap_or_else(|| self.ctx.now()),
+            connected: self.ready().map(|ready| ready.since),
             sent: self.sent(),
             intent: self.intent,
             revert: self.revert.as_ref(),

@@ -17,6 +17,8 @@ pub(crate) enum Reach {
 }
 
 pub(crate) struct Ready {
+    /// Since when it is connected.
+    pub since: Timestamp,
     pub link: Arc<Link>,
     pub provider: Arc<dyn Provider>,
     pub features: Arc<Features>,
@@ -58,6 +60,7 @@ pub(crate) fn reach(link: Option<Arc<Link>>, exists: bool, now: Timestamp) -> Re
                 || now.duration_since(since) > FIRST_PICTURE =>
         {
             Reach::Ready(Ready {
+                since,
                 link,
                 provider,
                 features: view.features,

@@ -71,7 +71,7 @@ impl Pass<'_> {
     /// What an earlier VM had been brought to says nothing about the new one.
     pub(super) async fn record_intent(&mut self) -> Flow {
         self.tell_recreation();
-        self.intent = Intent::JustWritten;
+        self.intent = Intent::JustWritten(self.ctx.now());
         self.record.id = None;
         self.record.applied = Applied::default();
         let creating = Outcome::InFlight(OperationKind::Create);

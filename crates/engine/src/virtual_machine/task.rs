@@ -119,10 +119,18 @@ impl Pass<'_> {
         Flow::Continue
     }
 
+    /// What was told of the VM may be from before an operation that failed half-way: the provider is asked.
+    fn doubt_observation(&self) {
+        if let (Reach::Ready(ready), Some(id)) = (&self.reach, &self.record.id) {
+            ready.link.seen(|seen| seen.forget(id));
+        }
+    }
+
     fn operation_failed(&mut self, error: ProviderError) -> Flow {
         self.doubt_shape();
         self.record.operation = None;
         self.memo.sent = None;
+        self.doubt_observation();
         self.seen = Seen::Unknown;
         Flow::End(Outcome::Failed(error))
     }

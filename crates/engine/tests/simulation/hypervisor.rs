@@ -53,9 +53,10 @@ impl Provider for Hypervisor {
         let this = self.clone();
         let work = async move { this.make(request).await };
         if matches!(fate, Fate::HappensLater | Fate::CrashInFlight) {
-            self.sim.put_off(Box::pin(async move {
+            let work = Box::pin(async move {
                 let _ = work.await;
-            }));
+            });
+            self.sim.put_off(work);
             return self.sim.carry_out(fate, nothing(), refused).await;
         }
         self.sim.carry_out(fate, work, refused).await

@@ -44,6 +44,7 @@ pub struct Manager {
 impl Manager {
     /// Starts as a new process does: with whole lists, and nothing remembered.
     pub fn start(sim: &Arc<Sim>) -> Self {
+        sim.connection_died();
         let stores: Arc<Stores> = Arc::default();
         let links: Arc<Links> = Arc::default();
         let queue = Queue::new(sim.setting.lanes);

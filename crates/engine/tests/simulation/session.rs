@@ -68,6 +68,11 @@ impl Session {
         }
     }
 
+    /// Whether a list is under way.
+    pub fn is_asking(&self) -> bool {
+        self.sweep.is_some()
+    }
+
     /// When it has work by itself; `None` if something else must happen first.
     pub fn next_due(&self) -> Option<Duration> {
         match &self.state {

@@ -26,22 +26,25 @@ pub struct Facts<'a> {
     pub observed: Observed<'a>,
     /// When it was asked for that. Its answer may have been long on its way.
     pub asked: Timestamp,
+    /// Since when the provider is connected.
+    pub connected: Option<Timestamp>,
     /// The last change sent by this process, if no newer word of the VM has come since.
     pub sent: Option<&'a Sent>,
-    /// Whether a create may be in flight that nobody remembers (providers without identity).
+    /// Whether a create may be in flight whose answer nobody heard.
     pub intent: Intent,
     /// What the VM is to go back to.
     pub revert: Option<&'a RevertWish>,
 }
 
-/// Whether the intent to create is written down. It matters only where create is not find-or-create.
+/// Whether the intent to create is written down: before each create where create is not find-or-create, elsewhere after a
+/// create that went unanswered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Intent {
-    /// It is not: no create was sent.
+    /// It is not: no create was sent, or all were answered.
     #[default]
     Missing,
-    /// This pass wrote it: no create was sent yet.
-    JustWritten,
+    /// This pass wrote it then: no create was sent yet.
+    JustWritten(Timestamp),
     /// An earlier pass wrote it: a create may have been sent.
     Older(Timestamp),
 }

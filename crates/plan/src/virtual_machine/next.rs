@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use polyvirt_contract::RequestId;
-use polyvirt_contract::model::{PowerOp, PowerState, VmState};
+use polyvirt_contract::model::{PowerOp, PowerState, Stage, VmState};
 
 use crate::problem::Problem;
 use crate::reason::Reason;
@@ -20,8 +20,11 @@ use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
 /// How long a change that was sent may take to show before it is sent again.
 pub const RESEND_AFTER: Duration = Duration::from_secs(15);
 
-/// How long a create that nobody remembers may take to show, on a provider where create is not find-or-create.
+/// How long a create whose answer never came may take to show, on a provider where create is not find-or-create.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
+
+/// How long a request whose caller has gone may be on its way to a provider that knows our contract.
+const ON_ITS_WAY: Duration = Duration::from_secs(5);
 
 /// A provider that is connected but slow to tell of its VMs wakes nobody.
 const CONNECTING_RECHECK: Duration = Duration::from_secs(31);
@@ -101,25 +104,43 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
     }
     match facts.observed {
         Observed::Unknown => Step::Look,
-        Observed::Absent => create_under_way(facts).unwrap_or(Step::Release(Release::Proved)),
+        Observed::Absent => create_under_way(facts)
+            .or_else(|| create_of_a_former_life(facts))
+            .unwrap_or(Step::Release(Release::Proved)),
         Observed::Stranger(_) => Step::Release(Release::NotOurs),
         Observed::Present(_) => Step::Delete,
     }
 }
 
-/// Without identity a create may have been sent that nobody remembers: its VM is waited for before anything else is done.
+/// A create may have been sent whose answer nobody heard: its VM is waited for before its absence proves anything.
 fn create_under_way(facts: &Facts<'_>) -> Option<Step> {
     let Intent::Older(since) = facts.intent else {
         return None;
     };
-    if facts.provider.has_identity() || facts.record.id.is_some() {
+    // Where create finds what is there, an unanswered one may come after one that was answered.
+    if facts.record.id.is_some() && !facts.provider.has_identity() {
         return None;
     }
-    let rest = remaining(facts.asked, since, FORGOTTEN_AFTER)?;
+    let span = if facts.provider.has_identity() {
+        ON_ITS_WAY
+    } else {
+        FORGOTTEN_AFTER
+    };
+    let rest = remaining(facts.asked, since, span)?;
     Some(Step::wait_at_most(
-        WaitFor::Effect(OperationKind::Create),
+        WaitFor::LateCreate,
         rest.min(RESEND_AFTER),
     ))
+}
+
+/// A manager that died may have sent a create that is still on its way. It is let arrive before absence proves anything.
+fn create_of_a_former_life(facts: &Facts<'_>) -> Option<Step> {
+    if !facts.provider.has_identity() {
+        // There the intent was written first.
+        return None;
+    }
+    let rest = remaining(facts.asked, facts.connected?, ON_ITS_WAY)?;
+    Some(Step::wait_at_most(WaitFor::LateCreate, rest))
 }
 
 /// Without identity a VM of ours exists only if we wrote down the intent or its id first.
@@ -241,13 +262,21 @@ fn create(facts: &Facts<'_>) -> Step {
         return Step::Create;
     }
     match facts.intent {
-        Intent::JustWritten => Step::Create,
-        Intent::Missing => Step::RecordIntent,
+        Intent::JustWritten(at) if is_fresh(at, facts.now) => Step::Create,
+        Intent::JustWritten(_) | Intent::Missing => Step::RecordIntent,
         Intent::Older(_) => create_under_way(facts).unwrap_or(Step::RecordIntent),
     }
 }
 
+/// Whether a create that is sent now is still waited for by whoever reads the intent.
+pub fn is_fresh(intent: Timestamp, now: Timestamp) -> bool {
+    remaining(now, intent, RESEND_AFTER).is_some()
+}
+
 fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
+    if let Some(wait) = unfinished(vm) {
+        return wait;
+    }
     if let Some(step) = revert::step(facts) {
         return step;
     }
@@ -266,6 +295,16 @@ fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
     reboot(facts, vm)
         .or_else(|| restart(facts, desired, vm))
         .unwrap_or_else(|| settled(facts, desired, vm))
+}
+
+/// A VM that is half made, or half gone, is neither changed nor counted as made. Its provider tells when that is over.
+fn unfinished(vm: &VmState) -> Option<Step> {
+    let kind = match vm.stage {
+        Stage::Whole => return None,
+        Stage::Creating => OperationKind::Create,
+        Stage::Deleting => OperationKind::Delete,
+    };
+    Some(Step::wait_at_most(WaitFor::Effect(kind), RESEND_AFTER))
 }
 
 /// A change is sent only when the record no longer claims what it changes.
@@ -302,9 +341,14 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
         // We made it, but nobody remembers with what, and the provider does not tell.
         return Some(Step::Reconfigure);
     }
-    let acts = first_time || desired.on_size_drift == OnDrift::Correct;
-    let open = found.iter().any(|d| !waits_for_restart(facts, vm, d));
-    (acts && open).then_some(Step::Reconfigure)
+    let waits = |drift: &Drift| waits_for_restart(facts, vm, drift);
+    // What waits for a restart may be an earlier change of the same field.
+    let open = match (first_time, desired.on_size_drift) {
+        (true, _) => !found.is_empty(),
+        (false, OnDrift::Correct) => !found.iter().all(waits),
+        (false, OnDrift::Report) => false,
+    };
+    open.then_some(Step::Reconfigure)
 }
 
 /// A difference that the provider, or the last pass, has already said a restart will mend.

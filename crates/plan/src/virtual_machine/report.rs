@@ -83,8 +83,7 @@ fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus
     record::write(end.record, &mut new);
     new.create_intent = match end.intent {
         Intent::Missing => None,
-        Intent::JustWritten => Some(Time(end.now)),
-        Intent::Older(time) => Some(Time(time)),
+        Intent::JustWritten(time) | Intent::Older(time) => Some(Time(time)),
     };
     if let Some(vm) = end.observed {
         observe(&mut new, vm, end.record);
@@ -181,7 +180,7 @@ fn before_first_start(end: &PassEnd<'_>, outcome: &Outcome) -> VMPhase {
         Outcome::Failed(_)
         | Outcome::InFlight(_)
         | Outcome::Waiting(Wait {
-            on: WaitFor::Effect(_),
+            on: WaitFor::Effect(_) | WaitFor::LateCreate,
             ..
         }) => VMPhase::Provisioning,
         _ if exists || end.intent != Intent::Missing => VMPhase::Provisioning,
@@ -279,6 +278,10 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
         ),
         WaitFor::Image(what) => (Reason::WaitingForImage, what.clone()),
         WaitFor::Effect(kind) => (in_flight(*kind), working(*kind).to_owned()),
+        WaitFor::LateCreate => (
+            Reason::Creating,
+            "A create went unanswered. It is looked for a while whether its VM appears".to_owned(),
+        ),
         WaitFor::GuestShutdown => (
             Reason::ShuttingDown,
             working(OperationKind::GracefulStop).to_owned(),

@@ -102,6 +102,8 @@ pub enum WaitFor {
     Image(String),
     /// A change was sent; its effect is not there yet.
     Effect(OperationKind),
+    /// A create may still be on its way to the provider.
+    LateCreate,
     /// The guest was asked to stop.
     GuestShutdown,
     /// The provider does not say whether the VM runs.

@@ -77,6 +77,7 @@ impl Any {
                 Sight::Stranger => Observed::Stranger(&self.vm),
             },
             asked: at(1000),
+            connected: None,
             sent: None,
             intent: self.intent,
             revert: self.revert.as_ref(),
@@ -235,7 +236,7 @@ fn life() -> impl Strategy<Value = Life> {
 fn intent() -> impl Strategy<Value = Intent> {
     prop_oneof![
         Just(Intent::Missing),
-        Just(Intent::JustWritten),
+        Just(Intent::JustWritten(at(1000))),
         (0..1000_i64).prop_map(|s| Intent::Older(at(s)))
     ]
 }

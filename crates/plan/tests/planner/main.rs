@@ -40,7 +40,7 @@ proptest! {
             prop_assert_eq!(any.life, Life::Alive);
             prop_assert_eq!(any.attention, Attention::Active);
             prop_assert_eq!(&any.desired.image, &ImageReadiness::Ready);
-            prop_assert!(any.identity_known() || any.intent == Intent::JustWritten);
+            prop_assert!(any.identity_known() || matches!(any.intent, Intent::JustWritten(_)));
         }
     }
 

@@ -107,6 +107,7 @@ impl World {
                 (Some(vm), true) => Observed::Present(vm),
             },
             asked: self.now,
+            connected: None,
             sent: None,
             intent: self.intent,
             revert: None,
@@ -131,7 +132,7 @@ impl World {
             Step::Claim => self.claim = Claim::Held,
             Step::Look => self.looked = true,
             Step::RecordIntent => {
-                self.intent = Intent::JustWritten;
+                self.intent = Intent::JustWritten(self.now);
                 self.record.id = None;
                 self.record.applied = Applied::default();
             }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::ids::{RequestId, VmId};
 use crate::model::{
-    DiskState, GuestDisks, NicState, Owner, PowerState, SnapshotContents, SnapshotState, VmState,
+    DiskState, GuestDisks, NicState, Owner, PowerState, SnapshotContents, SnapshotState, Stage,
+    VmState,
 };
 use crate::wire::json::parse_flat;
 use crate::wire::{ext, v1};
@@ -27,6 +28,26 @@ impl From<ext::PowerState> for PowerState {
             ext::PowerState::Off => Self::Off,
             ext::PowerState::Suspended => Self::Suspended,
             ext::PowerState::Unspecified => Self::Unknown,
+        }
+    }
+}
+
+impl From<Stage> for ext::Stage {
+    fn from(stage: Stage) -> Self {
+        match stage {
+            Stage::Whole => Self::Unspecified,
+            Stage::Creating => Self::Creating,
+            Stage::Deleting => Self::Deleting,
+        }
+    }
+}
+
+impl From<ext::Stage> for Stage {
+    fn from(stage: ext::Stage) -> Self {
+        match stage {
+            ext::Stage::Unspecified => Self::Whole,
+            ext::Stage::Creating => Self::Creating,
+            ext::Stage::Deleting => Self::Deleting,
         }
     }
 }
@@ -102,6 +123,7 @@ impl From<VmState> for ext::VmState {
             name: vm.name,
             owner: vm.owner.map(Into::into),
             revision: vm.revision,
+            stage: ext::Stage::from(vm.stage).into(),
             power: ext::PowerState::from(vm.power).into(),
             ips: vm.ips,
             console_url: vm.console_url,
@@ -165,6 +187,7 @@ impl From<ext::VmState> for VmState {
     fn from(vm: ext::VmState) -> Self {
         Self {
             power: vm.power().into(),
+            stage: vm.stage().into(),
             id: vm.id.into(),
             name: vm.name,
             owner: vm.owner.map(Into::into),

@@ -5,7 +5,7 @@ use polyvirt_api::infra::{SnapshotPhase, VMSnapshot, VirtualMachine};
 use super::{Dispatcher, Source, deletion_moved, urgency};
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::queue::{Lane, Urgency};
-use crate::runtime::snapshot_index::vm_of;
+use crate::runtime::snapshot_index::{is_made, vm_of};
 use crate::runtime::store::Change;
 use crate::runtime::vm_index::{Target, provider_of};
 
@@ -70,8 +70,9 @@ impl Dispatcher {
 /// Whether snapshots of the VM have to know: it came, went, or got its VM.
 pub(super) fn vm_moved(old: Option<&VirtualMachine>, new: Option<&VirtualMachine>) -> bool {
     let id = |vm: &VirtualMachine| vm.status.as_ref().and_then(|s| s.id.clone());
+    let place = |vm| (is_made(vm), id(vm));
     match (old, new) {
-        (Some(old), Some(new)) => id(old) != id(new) || deletion_moved(old, new),
+        (Some(old), Some(new)) => place(old) != place(new) || deletion_moved(old, new),
         _ => true,
     }
 }

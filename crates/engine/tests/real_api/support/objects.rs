@@ -15,7 +15,7 @@ pub const TEMPLATE: &str = "base";
 
 /// A Provider whose health is looked at every second; one failed look is enough.
 pub fn provider(name: &str) -> Manifest<Provider> {
-    let check = json!({"interval": "1s", "timeout": "2s", "failureThreshold": 1});
+    let check = json!({"interval": "1s", "timeout": "10s", "failureThreshold": 1});
     Manifest::new(
         name,
         json!({"type": "mock", "runtime": {"mode": "InProcess"}, "healthCheck": check}),
