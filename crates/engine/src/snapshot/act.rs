@@ -153,14 +153,13 @@ impl Pass<'_> {
 
     fn task_succeeded(&mut self) -> Flow {
         let ended = self.record.operation.take();
-        let deleted = ended.is_some_and(|o| o.kind == OperationKind::Delete);
-        self.end_of_request(deleted)
+        self.end_of_request(ended.map_or(OperationKind::Create, |o| o.kind))
     }
 
     /// The VM is looked at; a provider that tells no list is believed that it deleted.
-    fn end_of_request(&mut self, deleted: bool) -> Flow {
-        let tells = !matches!(&self.seen, Seen::Vm(vm) if vm.snapshots.is_none());
-        self.seen = if deleted && !tells {
+    fn end_of_request(&mut self, kind: OperationKind) -> Flow {
+        let untold = matches!(&self.seen, Seen::Vm(vm) if vm.snapshots.is_none());
+        self.seen = if kind == OperationKind::Delete && untold {
             Seen::Gone
         } else {
             Seen::Unknown
@@ -244,17 +243,13 @@ impl Pass<'_> {
 
     /// The provider took the request; with a task it is still at work.
     fn accepted(&mut self, kind: OperationKind, task: Option<TaskId>) -> Flow {
+        let Some(task) = task else {
+            self.record.operation = None;
+            return self.end_of_request(kind);
+        };
         let now = self.ctx.now();
-        match task {
-            Some(task) => {
-                self.record.operation = Some(operation(kind, Some(task.clone()), now));
-                self.await_task(&task)
-            }
-            None => {
-                self.record.operation = None;
-                self.end_of_request(kind == OperationKind::Delete)
-            }
-        }
+        self.record.operation = Some(operation(kind, Some(task.clone()), now));
+        self.await_task(&task)
     }
 
     /// The intent stays where the request may have been carried out, or can be repeated without harm.

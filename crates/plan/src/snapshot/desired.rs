@@ -138,7 +138,7 @@ fn ignored(spec: &VMSnapshotSpec, config: &SnapshotConfig) -> Vec<&'static str> 
 mod tests {
     use super::*;
 
-    fn object(spec: serde_json::Value) -> VMSnapshot {
+    fn object(spec: &serde_json::Value) -> VMSnapshot {
         let object = serde_json::json!({
             "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMSnapshot",
             "metadata": {"name": "nightly", "uid": "12345678-9abc-def0-1234-56789abcdef0"},
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn every_object_has_its_own_name_on_the_hypervisor() {
-        let plain = object(serde_json::json!({"vmRef": {"name": "a"}}));
+        let plain = object(&serde_json::json!({"vmRef": {"name": "a"}}));
         assert_eq!(hypervisor_name(&plain), "nightly-12345678");
         let mut other = plain.clone();
         other.metadata.uid = Some("99999999-9abc".into());
         assert_ne!(hypervisor_name(&plain), hypervisor_name(&other));
         let config = serde_json::json!({"name": "n".repeat(255)});
-        let long = object(serde_json::json!({"vmRef": {"name": "a"}, "snapshotConfig": config}));
+        let long = object(&serde_json::json!({"vmRef": {"name": "a"}, "snapshotConfig": config}));
         assert_eq!(hypervisor_name(&long).len(), LONGEST_NAME);
     }
 
@@ -163,7 +163,7 @@ mod tests {
     fn quiesce_and_memory_are_passed_on() {
         let ask = |config: serde_json::Value| {
             let spec = serde_json::json!({"vmRef": {"name": "a"}, "snapshotConfig": config});
-            resolve(&object(spec)).map(|d| (d.request.quiesce, d.request.contents))
+            resolve(&object(&spec)).map(|d| (d.request.quiesce, d.request.contents))
         };
         let asked = ask(serde_json::json!({"includeMemory": true}));
         assert_eq!(
@@ -191,7 +191,7 @@ mod tests {
             ),
         ] {
             let spec = serde_json::json!({"vmRef": {"name": "a"}, "snapshotConfig": config});
-            let problem = resolve(&object(spec)).expect_err("refused");
+            let problem = resolve(&object(&spec)).expect_err("refused");
             assert_eq!(problem.field, format!("spec.snapshotConfig.{field}"));
         }
     }
@@ -204,7 +204,7 @@ mod tests {
             "retentionPolicy": {"maxCount": 3},
             "snapshotConfig": {"compression": true},
         });
-        let ignored = resolve(&object(spec)).expect("valid").ignored;
+        let ignored = resolve(&object(&spec)).expect("valid").ignored;
         assert_eq!(
             ignored,
             [
@@ -223,7 +223,7 @@ mod tests {
                 "retentionPolicy": {"maxAge": "1h"},
             })
         };
-        let age = |pinned| resolve(&object(spec(pinned))).expect("valid").max_age;
+        let age = |pinned| resolve(&object(&spec(pinned))).expect("valid").max_age;
         assert_eq!(age(true), None);
         assert_eq!(age(false), Some(Duration::from_secs(3600)));
     }

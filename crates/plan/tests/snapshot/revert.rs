@@ -16,7 +16,7 @@ fn vm(name: &str) -> VirtualMachine {
     .expect("valid")
 }
 
-fn snapshot(status: Value) -> VMSnapshot {
+fn snapshot(status: &Value) -> VMSnapshot {
     serde_json::from_value(json!({
         "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMSnapshot",
         "metadata": {"name": "s", "uid": "u"},
@@ -28,7 +28,7 @@ fn snapshot(status: Value) -> VMSnapshot {
 
 fn of_vm(id: &str, phase: &str) -> VMSnapshot {
     let place = json!({"providerRef": {"name": "p"}, "id": id, "identity": "me"});
-    snapshot(json!({"phase": phase, "snapshotID": "s-1", "vm": place}))
+    snapshot(&json!({"phase": phase, "snapshotID": "s-1", "vm": place}))
 }
 
 fn why_not(vm: &VirtualMachine, snapshot: Option<&VMSnapshot>) -> Reason {
