@@ -23,7 +23,7 @@ use crate::runtime::key::{Key, Kind};
 use crate::runtime::kube_cluster::KubeCluster;
 use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
 use crate::runtime::watch::{Scope, objects, secrets};
-use crate::{image, provider, shared, virtual_machine};
+use crate::{image, provider, shared, snapshot, virtual_machine};
 
 /// How the manager runs.
 #[derive(Clone, Debug)]
@@ -192,6 +192,7 @@ impl Manager {
             feed!(classes, class_changed),
             feed!(images, image_changed),
             feed!(networks, network_changed),
+            feed!(snapshots, snapshot_changed),
         ]
     }
 }
@@ -250,6 +251,7 @@ impl Parts {
             Kind::VMClass => stores.classes.len(),
             Kind::VMImage => stores.images.len(),
             Kind::VMNetworkAttachment => stores.networks.len(),
+            Kind::VMSnapshot => stores.snapshots.len(),
         };
         let label = KindLabel { kind: kind.name() };
         self.metrics
@@ -265,6 +267,7 @@ impl Parts {
             Kind::VMClass => shared::class::reconcile(&self.ctx, &key.object).await,
             Kind::VMImage => image::reconcile(&self.ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
+            Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
         }
     }
 

@@ -292,6 +292,15 @@ pub fn vm_state() -> VmState {
         last_request: Some("restart-3".into()),
         fault: "Disk nearly full".into(),
         details: map(&[("tools_status", "ok"), ("quoted", "a \"b\" c")]),
+        snapshots: Some(vec![SnapshotState {
+            id: "snap-1".into(),
+            name: "before".into(),
+            description: "Before the upgrade".into(),
+            taken: 1_700_000_000,
+            size_bytes: 3 << 30,
+            contents: SnapshotContents::DisksAndMemory,
+            guest: GuestDisks::Quiet,
+        }]),
     }
 }
 

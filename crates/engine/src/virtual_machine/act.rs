@@ -17,6 +17,7 @@ impl Pass<'_> {
             Step::Create => self.create().await,
             Step::Power(request) => self.power(request).await,
             Step::Reconfigure => self.reconfigure().await,
+            Step::Revert(snapshot) => self.revert(snapshot).await,
             Step::Delete => self.delete().await,
             Step::Release(release) => self.release(release).await,
             Step::Done(done) => Flow::End(Outcome::Done(done)),

@@ -70,7 +70,7 @@ impl Pass<'_> {
             return Flow::Continue;
         };
         let provider = ready.provider.clone();
-        let says_what_waits = self.provider_facts().tells_what_waits();
+        let says_what_waits = self.reach.facts().tells_what_waits();
         if let Some(refusal) = self.refused(&request) {
             return refusal;
         }

@@ -133,6 +133,7 @@ impl Pass<'_> {
             observed: observed.as_deref(),
             desired: self.desired.as_ref().ok(),
             ignored_fields: &self.ignored_fields,
+            revert: self.revert.as_ref(),
             now: self.ctx.now(),
         });
         if let Some(status) = status {

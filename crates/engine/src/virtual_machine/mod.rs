@@ -16,8 +16,10 @@ mod finish;
 mod load;
 mod look;
 mod pass;
+pub(crate) mod reach;
 mod records;
 mod request;
+mod revert;
 mod task;
 
 use polyvirt_plan::virtual_machine::next_step;

@@ -88,6 +88,7 @@ impl Pass<'_> {
                 // What waited was the change before this one.
                 self.record.restart_required.clear();
             }
+            OperationKind::Revert => self.record_revert(),
             OperationKind::Reboot => {
                 self.record.reboot_handled = record::object(&self.vm).reboot.to_owned();
             }

@@ -28,6 +28,29 @@ impl Cluster for SimCluster {
             .await
     }
 
+    async fn delete(&self, key: &Key, uid: &str) -> Result<(), ClusterError> {
+        let work = async {
+            let now = self.sim.now();
+            let api = &mut self.sim.world().api;
+            match api.get(key) {
+                Some(object) if object["metadata"]["uid"] == uid => {
+                    api.delete(key, now);
+                    Ok(())
+                }
+                Some(_) => Err(ClusterError::Conflict),
+                None => Err(ClusterError::NotFound),
+            }
+        };
+        self.sim
+            .perform(
+                Effect::SharedWrite,
+                || format!("delete {key:?}"),
+                work,
+                refused,
+            )
+            .await
+    }
+
     async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError> {
         let work = async { Ok(self.sim.world().api.secret(key)) };
         self.sim

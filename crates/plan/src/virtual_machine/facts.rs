@@ -7,6 +7,7 @@ use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_contract::{Capabilities, Extension, Features, Identity, RequestId, TaskId, VmId};
 
 use crate::problem::Problem;
+use crate::virtual_machine::revert::{RevertWish, Reverted};
 
 /// All inputs of one decision.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct Facts<'a> {
     pub sent: Option<&'a Sent>,
     /// Whether a create may be in flight whose answer nobody heard.
     pub intent: Intent,
+    /// What the VM is to go back to.
+    pub revert: Option<&'a RevertWish>,
 }
 
 /// Whether the intent to create is written down: before each create where create is not find-or-create, elsewhere after a
@@ -140,6 +143,8 @@ pub struct Record {
     pub reboot_handled: String,
     /// Fields whose change waits for a restart, as told in the status.
     pub restart_required: Vec<String>,
+    /// What became of the last wish to go back to a snapshot.
+    pub revert: Option<Reverted>,
 }
 
 /// What the VM was last brought to. It is what tells an edit from drift, so it never claims more than is sure: before a
@@ -207,6 +212,8 @@ pub enum OperationKind {
     Reboot,
     /// Changes size, disks or networks.
     Reconfigure,
+    /// Takes it back to a snapshot.
+    Revert,
     /// Deletes it.
     Delete,
 }

@@ -14,6 +14,7 @@ use crate::virtual_machine::facts::{
     Intent, Life, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
     RestartPolicy, Sent, Shape,
 };
+use crate::virtual_machine::revert;
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
 
@@ -280,6 +281,9 @@ pub fn is_fresh(intent: Timestamp, now: Timestamp) -> bool {
 fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
     if let Some(wait) = unfinished(vm) {
         return wait;
+    }
+    if let Some(step) = revert::step(facts) {
+        return step;
     }
     let shape = shape_step(facts, desired, vm);
     let power = power_step(facts, desired, vm);

@@ -10,6 +10,7 @@ use crate::virtual_machine::facts::{
     Applied, Attention, Claim, DeletionPolicy, DesiredPower, Force, Intent, Life, Object,
     Operation, OperationKind, Origin, Record, Shape,
 };
+use crate::virtual_machine::revert;
 
 /// What the object says about its own life.
 pub fn object(vm: &VirtualMachine) -> Object<'_> {
@@ -98,6 +99,7 @@ pub fn record(vm: &VirtualMachine) -> Record {
         operation: status.operation.as_deref().map(operation_from),
         reboot_handled: status.reboot_handled.clone().unwrap_or_default(),
         restart_required: status.restart_required.clone(),
+        revert: revert::from_status(&status),
     }
 }
 
@@ -128,7 +130,7 @@ fn applied_from(applied: &api::AppliedState) -> Applied {
     }
 }
 
-fn operation_from(operation: &api::Operation) -> Operation {
+pub(crate) fn operation_from(operation: &api::Operation) -> Operation {
     Operation {
         kind: kind_from(operation.kind),
         task: operation.task_ref.clone().and_then(TaskId::non_empty),
@@ -151,6 +153,7 @@ pub fn write(record: &Record, status: &mut VirtualMachineStatus) {
     status.reconfigure_task_ref = task(true);
     status.reboot_handled = Some(record.reboot_handled.clone()).filter(|r| !r.is_empty());
     status.restart_required.clone_from(&record.restart_required);
+    status.revert = revert::to_status(record.revert.as_ref());
 }
 
 fn applied_to(applied: &Applied) -> Option<Box<api::AppliedState>> {
@@ -184,7 +187,7 @@ fn power_word(power: DesiredPower) -> api::PowerState {
     }
 }
 
-fn operation_to(operation: &Operation) -> api::Operation {
+pub(crate) fn operation_to(operation: &Operation) -> api::Operation {
     api::Operation {
         kind: kind_to(operation.kind),
         since: Time(operation.since),
@@ -213,6 +216,7 @@ same_kinds!(
     GracefulStop,
     Reboot,
     Reconfigure,
+    Revert,
     Delete
 );
 
@@ -222,6 +226,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     use super::*;
+    use crate::virtual_machine::revert::{RevertState, Reverted};
 
     fn vm(status: VirtualMachineStatus) -> VirtualMachine {
         VirtualMachine {
@@ -254,6 +259,12 @@ mod tests {
             }),
             reboot_handled: "monday".into(),
             restart_required: vec!["spec.resources.cpu".into()],
+            revert: Some(Reverted {
+                name: "before".into(),
+                uid: "u".into(),
+                state: RevertState::Refused,
+                message: Some("No".into()),
+            }),
         };
         let mut status = VirtualMachineStatus::default();
         write(&record_in, &mut status);

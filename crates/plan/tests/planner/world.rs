@@ -110,6 +110,7 @@ impl World {
             connected: None,
             sent: None,
             intent: self.intent,
+            revert: None,
         }
     }
 
@@ -143,7 +144,9 @@ impl World {
             Step::Reconfigure => self.reconfigure(),
             Step::Delete => self.vm = None,
             Step::Wait(wait) => return self.wait(wait.recheck),
-            Step::Done(_) | Step::Release(_) | Step::Stop(_) => return Flow::Ends,
+            Step::Revert(_) | Step::Done(_) | Step::Release(_) | Step::Stop(_) => {
+                return Flow::Ends;
+            }
         }
         Flow::GoesOn
     }

@@ -82,8 +82,18 @@ fn conditions() -> String {
         ),
         (
             kind::FIELDS_HONOURED,
-            "VirtualMachine",
+            "VirtualMachine, VMSnapshot",
             "False: some fields that are set do nothing on this provider.",
+        ),
+        (
+            kind::REVERTED,
+            "VirtualMachine",
+            "The VM went back to the snapshot in spec.snapshot.revertToRef. False: it is on its way, or the reason says why not.",
+        ),
+        (
+            kind::QUIESCED,
+            "VMSnapshot",
+            "The guest had written its buffers out when the snapshot was taken.",
         ),
         (kind::IMPORTING, "VMImage", "On its way to a provider."),
         (

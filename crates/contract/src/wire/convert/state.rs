@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::ids::{RequestId, VmId};
-use crate::model::{DiskState, NicState, Owner, PowerState, Stage, VmState};
+use crate::model::{
+    DiskState, GuestDisks, NicState, Owner, PowerState, SnapshotContents, SnapshotState, Stage,
+    VmState,
+};
 use crate::wire::json::parse_flat;
 use crate::wire::{ext, v1};
 
@@ -137,6 +140,45 @@ impl From<VmState> for ext::VmState {
             last_request: vm.last_request.map(|r| r.to_string()).unwrap_or_default(),
             fault: vm.fault,
             details: vm.details,
+            snapshots: vm.snapshots.map(|s| ext::Snapshots {
+                items: convert_all(s),
+            }),
+        }
+    }
+}
+
+impl From<SnapshotState> for ext::Snapshot {
+    fn from(snapshot: SnapshotState) -> Self {
+        Self {
+            id: snapshot.id.to_string(),
+            name: snapshot.name,
+            description: snapshot.description,
+            taken: snapshot.taken,
+            size_bytes: snapshot.size_bytes,
+            has_memory: snapshot.contents == SnapshotContents::DisksAndMemory,
+            quiesced: snapshot.guest == GuestDisks::Quiet,
+        }
+    }
+}
+
+impl From<ext::Snapshot> for SnapshotState {
+    fn from(snapshot: ext::Snapshot) -> Self {
+        Self {
+            id: snapshot.id.into(),
+            name: snapshot.name,
+            description: snapshot.description,
+            taken: snapshot.taken,
+            size_bytes: snapshot.size_bytes,
+            contents: if snapshot.has_memory {
+                SnapshotContents::DisksAndMemory
+            } else {
+                SnapshotContents::Disks
+            },
+            guest: if snapshot.quiesced {
+                GuestDisks::Quiet
+            } else {
+                GuestDisks::AsTheyWere
+            },
         }
     }
 }
@@ -161,6 +203,7 @@ impl From<ext::VmState> for VmState {
             last_request: RequestId::non_empty(vm.last_request),
             fault: vm.fault,
             details: vm.details,
+            snapshots: vm.snapshots.map(|s| convert_all(s.items)),
         }
     }
 }

@@ -117,6 +117,36 @@ pub struct VmState {
     >,
     #[prost(enumeration = "Stage", tag = "17")]
     pub stage: i32,
+    /// Absent: not known.
+    #[prost(message, optional, tag = "18")]
+    pub snapshots: ::core::option::Option<Snapshots>,
+}
+/// Those that are whole, in the order in which they were taken.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Snapshots {
+    #[prost(message, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<Snapshot>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Snapshot {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub description: ::prost::alloc::string::String,
+    /// Seconds since 1970; 0 if not known.
+    #[prost(int64, tag = "4")]
+    pub taken: i64,
+    /// Bytes on the storage; 0 if not known.
+    #[prost(uint64, tag = "5")]
+    pub size_bytes: u64,
+    /// Whether it holds the memory of the VM, too.
+    #[prost(bool, tag = "6")]
+    pub has_memory: bool,
+    /// Whether the guest had written its buffers out.
+    #[prost(bool, tag = "7")]
+    pub quiesced: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Disks {

@@ -1,7 +1,9 @@
 //! Manifests that most tests begin with.
 
 use k8s_openapi::api::core::v1::Secret;
-use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_api::infra::{
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+};
 use serde_json::json;
 
 use super::world::{HYPERVISOR, Manifest};
@@ -54,6 +56,11 @@ pub fn vm(name: &str) -> Manifest<VirtualMachine> {
             "powerState": "On",
         }),
     )
+}
+
+/// A snapshot of a VM.
+pub fn snapshot(name: &str, vm: &str) -> Manifest<VMSnapshot> {
+    Manifest::new(name, json!({"vmRef": {"name": vm}}))
 }
 
 /// A Secret with one key.

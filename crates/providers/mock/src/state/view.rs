@@ -7,9 +7,9 @@ use polyvirt_contract::model::{
     self, Datastore, DiskState, Inventory, NetworkEntry, NicState, PowerState, VmState,
 };
 
-use crate::state::State;
 use crate::state::reconfigure::waiting;
 use crate::state::vm::{Disk, Nic, Power, Stage, Vm, VmKey};
+use crate::state::{State, snapshots};
 
 /// What the one datastore pretends to hold.
 const DATASTORE_BYTES: u64 = 1 << 50;
@@ -51,6 +51,7 @@ impl State {
             last_request: vm.last_request.clone(),
             fault: String::new(),
             details: details(vm),
+            snapshots: Some(vm.snapshots.iter().map(snapshots::shown).collect()),
         }
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn state(inside: &Inside) -> VmState {
         last_request: record.last_request.clone(),
         fault: fault(inside),
         details: details(inside),
+        snapshots: Some(crate::snapshot::shown(record)),
     }
 }
 
