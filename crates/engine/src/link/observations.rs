@@ -79,6 +79,11 @@ impl Observations {
         self.vms.len()
     }
 
+    /// How many tasks are waited for.
+    pub fn tasks_awaited(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether the provider has told of none.
     pub fn is_empty(&self) -> bool {
         self.vms.is_empty()
