@@ -240,6 +240,7 @@ impl Parts {
             .queue_depth
             .set(i64::try_from(self.queue.waiting()).unwrap_or(i64::MAX));
         self.count(ticket.key.kind);
+        self.count_tasks(&ticket.lane);
         self.schedule(&ticket.key, &ticket.lane, next);
     }
 
@@ -258,6 +259,16 @@ impl Parts {
             .objects
             .get_or_create(&label)
             .set(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    fn count_tasks(&self, lane: &Lane) {
+        let Lane::Provider(key) = lane else { return };
+        let provider = self.ctx.stores.providers.get(key);
+        if let (Some(provider), Some(link)) = (provider, self.ctx.links.get(key)) {
+            let number = link.seen(|seen| seen.tasks_awaited());
+            self.metrics
+                .tasks(&provider::labels(key, &provider), number);
+        }
     }
 
     async fn reconcile(&self, key: &Key) -> Next {

@@ -79,7 +79,8 @@ impl Dispatcher {
         );
     }
 
-    /// A VirtualMachine changed.
+    /// A VirtualMachine changed. Our own status writes are known by their answers: a status that the watch brings as news is
+    /// somebody else's, or ours whose answer was lost, and passes since then have planned on an older one.
     pub fn vm_changed(&self, change: &Change<VirtualMachine>, source: Source) {
         let (old, new) = match change {
             Change::Added(new) => (None, Some(new)),
@@ -100,8 +101,11 @@ impl Dispatcher {
         }
         match (source, new) {
             (Source::FirstList, Some(_)) => self.wake_vm(&key, Urgency::Background),
-            (Source::Watch, Some(new)) if old.is_none_or(|old| concerns_us(old, new)) => {
+            (Source::Watch, Some(new)) if old.is_none_or(|old| is_edited(old, new)) => {
                 self.wake_vm(&key, Urgency::User);
+            }
+            (Source::Watch, Some(new)) if old.is_some_and(|old| old.status != new.status) => {
+                self.wake_vm(&key, Urgency::Background);
             }
             _ => {}
         }
@@ -170,9 +174,6 @@ impl Dispatcher {
             if !edited && readiness(old) != readiness(new) {
                 self.wake_users(&Target::Image(ObjectKey::of(&**new)), Urgency::Event);
             }
-            if !edited {
-                return;
-            }
         }
         self.referenced(change, Kind::VMImage, Target::Image, source);
     }
@@ -187,11 +188,15 @@ impl Dispatcher {
         let key = match change {
             Change::Added(new) => ObjectKey::of(&**new),
             Change::Updated { old, new } => {
+                let key = ObjectKey::of(&**new);
                 let same = old.meta().generation == new.meta().generation;
                 if same && !deletion_moved(&**old, &**new) {
+                    if source == Source::Watch {
+                        self.wake_later(kind, &key);
+                    }
                     return;
                 }
-                ObjectKey::of(&**new)
+                key
             }
             Change::Removed(old) => ObjectKey::of(&**old),
         };
@@ -250,8 +255,8 @@ const fn urgency(source: Source) -> Urgency {
     }
 }
 
-/// Our own status writes do not concern us; edits of spec, annotations, labels and deletion do.
-fn concerns_us(old: &VirtualMachine, new: &VirtualMachine) -> bool {
+/// Whether a user has changed spec, annotations, labels or finalizers, or wants it gone.
+fn is_edited(old: &VirtualMachine, new: &VirtualMachine) -> bool {
     old.metadata.generation != new.metadata.generation
         || old.metadata.annotations != new.metadata.annotations
         || old.metadata.labels != new.metadata.labels

@@ -103,7 +103,7 @@ impl Pass<'_> {
         let link = ready.link.clone();
         self.seen = match ready.provider.describe(&vm.id).await {
             Ok(Some(state)) => {
-                link.seen(|seen| seen.put(state.clone()));
+                link.seen(|seen| seen.answer(state.clone()));
                 self.judge(Arc::new(state))
             }
             Ok(None) => Seen::NoVm,

@@ -1,7 +1,7 @@
 //! Changes of a VM that is there, and what is remembered of each.
 
 use polyvirt_contract::model::{PowerOp, PowerRequest, PowerState};
-use polyvirt_contract::{ErrorKind, Extension, ProviderError, RequestId, TaskId};
+use polyvirt_contract::{ErrorKind, ProviderError, RequestId, TaskId};
 use polyvirt_plan::virtual_machine::size::differences;
 use polyvirt_plan::virtual_machine::{
     Answer, Desired, Operation, OperationKind, Outcome, Sent, Step, record,
@@ -70,8 +70,7 @@ impl Pass<'_> {
             return Flow::Continue;
         };
         let provider = ready.provider.clone();
-        let says_what_waits =
-            ready.capabilities.reconfigure_online && ready.features.has(Extension::Identity);
+        let says_what_waits = self.reach.facts().tells_what_waits();
         if let Some(refusal) = self.refused(&request) {
             return refusal;
         }

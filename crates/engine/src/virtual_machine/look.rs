@@ -69,7 +69,7 @@ impl Pass<'_> {
     fn take(&mut self, vm: VmState) -> Seen {
         if let Reach::Ready(ready) = &self.reach {
             let copy = vm.clone();
-            ready.link.seen(|seen| seen.put(copy));
+            ready.link.seen(|seen| seen.answer(copy));
         }
         let seen = self.judge(Arc::new(vm));
         if let Seen::Present(vm) = &seen {

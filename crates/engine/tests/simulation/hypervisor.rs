@@ -78,7 +78,7 @@ impl Provider for Hypervisor {
         let work = async {
             self.touch(vm, "power");
             self.note_restart(vm, &request);
-            self.sim.mock.power(vm, request).await
+            self.sim.mock.power(vm, self.as_on_the_wire(request)).await
         };
         self.sim
             .perform(Effect::Power, || detail, work, refused)
@@ -247,6 +247,15 @@ impl Hypervisor {
                 vm.id
             );
             world.ledger.violation(text);
+        }
+    }
+
+    /// A foreign provider does not hear which request it is.
+    fn as_on_the_wire(&self, request: PowerRequest) -> PowerRequest {
+        if self.sim.setting.is_basic() {
+            PowerRequest::from(request.op)
+        } else {
+            request
         }
     }
 

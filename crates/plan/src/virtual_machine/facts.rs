@@ -160,7 +160,7 @@ pub struct Applied {
 }
 
 /// The parts of a VM that can be changed after it was created.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Virtual CPUs.
     pub cpu: u32,
@@ -310,6 +310,16 @@ impl ProviderFacts<'_> {
     /// Whether create is find-or-create by identity.
     pub fn has_identity(&self) -> bool {
         matches!(self, Self::Ready { features, .. } if features.has(Extension::Identity))
+    }
+
+    /// Whether it says itself which changes wait for a restart.
+    pub fn tells_what_waits(&self) -> bool {
+        match self {
+            Self::Ready { capabilities, .. } => {
+                capabilities.reconfigure_online && self.has_identity()
+            }
+            _ => false,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The planner: facts in, one step out.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use crate::reason::Reason;
 use crate::virtual_machine::facts::{
     Answer, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
     Intent, Life, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
-    RestartPolicy, Sent,
+    RestartPolicy, Sent, Shape,
 };
 use crate::virtual_machine::revert;
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
@@ -171,6 +172,10 @@ fn alive(facts: &Facts<'_>) -> Step {
         return step;
     }
     match facts.observed {
+        // Nothing to ask for: no create was sent, and none can be.
+        Observed::Unknown if never_created(facts) && desired.image != ImageReadiness::Ready => {
+            absent(facts, desired)
+        }
         Observed::Unknown => Step::Look,
         Observed::Stranger(vm) => Step::Stop(stranger(vm)),
         Observed::Absent => absent(facts, desired),
@@ -351,11 +356,11 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
     open.then_some(Step::Reconfigure)
 }
 
-/// A difference that the provider, or the last pass, has already said a restart will mend.
+/// A difference that the provider, or where it does not tell the last pass, has already said a restart will mend.
 fn waits_for_restart(facts: &Facts<'_>, vm: &VmState, drift: &Drift) -> bool {
     let named = |list: &[String]| list.iter().any(|f| f == drift.field);
-    vm.power == PowerState::On
-        && (named(&vm.restart_required) || named(&facts.record.restart_required))
+    let guessed = !facts.provider.tells_what_waits() && named(&facts.record.restart_required);
+    vm.power == PowerState::On && (named(&vm.restart_required) || guessed)
 }
 
 fn power_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
@@ -417,12 +422,14 @@ fn restart(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
         // The next request makes the provider forget this one.
         return Some(Step::RecordChange(OperationKind::Reboot));
     }
-    let shape = desired.shape();
-    let request = RequestId::from(format!(
-        "restart-{}cpu-{}mib-{}",
-        shape.cpu, shape.memory_mib, vm.revision
-    ));
-    wanted.then(|| Step::reboot(request))
+    wanted.then(|| Step::reboot(restart_request(&desired.shape(), vm)))
+}
+
+/// One restart for one change: the same as long as neither the declaration nor the VM moves.
+fn restart_request(shape: &Shape, vm: &VmState) -> RequestId {
+    let mut hasher = DefaultHasher::new();
+    shape.hash(&mut hasher);
+    RequestId::from(format!("restart-{:016x}-{}", hasher.finish(), vm.revision))
 }
 
 /// Whether a reboot that was asked for was carried out, and only the provider knows.

@@ -1,5 +1,6 @@
 //! What passes write down for the next one, to and from `status`. Lossless, so that a crash loses nothing that was written.
 
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{self as api, VirtualMachine, VirtualMachineStatus};
 use polyvirt_api::names;
@@ -190,7 +191,7 @@ fn power_word(power: DesiredPower) -> api::PowerState {
 pub(crate) fn operation_to(operation: &Operation) -> api::Operation {
     api::Operation {
         kind: kind_to(operation.kind),
-        since: Time(operation.since),
+        since: Time(whole_second(operation.since)),
         attempt: i32::try_from(operation.attempt).unwrap_or(i32::MAX),
         task_ref: operation.task.as_ref().map(ToString::to_string),
         request_id: None,
@@ -220,9 +221,18 @@ same_kinds!(
     Delete
 );
 
+/// The API keeps whole seconds. Rounded up, so that nobody's time is cut short.
+fn whole_second(time: Timestamp) -> Timestamp {
+    time.round(
+        TimestampRound::new()
+            .smallest(Unit::Second)
+            .mode(RoundMode::Ceil),
+    )
+    .unwrap_or(time)
+}
+
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     use super::*;
@@ -271,6 +281,14 @@ mod tests {
         assert_eq!(status.reconfigure_task_ref.as_deref(), Some("t"));
         assert_eq!(status.last_task_ref, None);
         assert_eq!(record(&vm(status)), record_in);
+    }
+
+    #[test]
+    fn the_time_of_an_operation_is_not_cut_short_by_whole_seconds() {
+        let begun = Timestamp::from_millisecond(5_300).expect("in range");
+        let six = Timestamp::from_second(6).expect("in range");
+        assert_eq!(whole_second(begun), six);
+        assert_eq!(whole_second(six), six);
     }
 
     #[test]

@@ -136,6 +136,7 @@ fn sampled() -> Metrics {
         Duration::ZERO,
     );
     metrics.circuit(&provider, Circuit::Open);
+    metrics.tasks(&provider, 1);
     metrics
         .objects
         .get_or_create(&KindLabel {
