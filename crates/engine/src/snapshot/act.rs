@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polyvirt_api::infra::VMSnapshot;
+use polyvirt_api::infra::{SnapshotPhase, VMSnapshot};
 use polyvirt_api::names;
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
@@ -225,10 +225,7 @@ impl Pass<'_> {
             return Flow::Continue;
         };
         let provider = ready.provider.clone();
-        self.notes.push(Note::normal(
-            Reason::SnapshotDeleting,
-            format!("Snapshot {id} is being deleted"),
-        ));
+        self.tell_deletion();
         match provider.snapshot_delete(&vm, &id).await {
             Ok(task) => self.accepted(OperationKind::Delete, task),
             Err(error) if error.kind == ErrorKind::NotFound => {
@@ -238,6 +235,16 @@ impl Pass<'_> {
                 Flow::Continue
             }
             Err(error) => self.failed(error),
+        }
+    }
+
+    /// Once: a deletion that is tried again is told by its error.
+    fn tell_deletion(&mut self) {
+        let status = self.object.status.as_ref();
+        if status.and_then(|s| s.phase) != Some(SnapshotPhase::Deleting) {
+            let text = format!("Snapshot {} is being deleted", self.name);
+            self.notes
+                .push(Note::normal(Reason::SnapshotDeleting, text));
         }
     }
 

@@ -41,37 +41,45 @@ impl Pass<'_> {
         match provider.snapshot_revert(&vm, &snapshot).await {
             Ok(task) => {
                 if task.is_none() {
-                    self.revert_over();
+                    self.went_back();
                 }
                 self.accepted(OperationKind::Revert, task)
             }
-            Err(error) if self.revert_refused(&error) => Flow::Continue,
+            Err(error) if self.is_refused(&error) => Flow::Continue,
             Err(error) => self.failed(error),
         }
     }
 
-    /// The task that ended well was perhaps the one that took the VM back.
-    pub(super) fn revert_over(&mut self) {
+    /// A task ended well; perhaps it was the one that took the VM back.
+    pub(super) fn revert_task_over(&mut self) {
+        if self.is_revert_at_work() {
+            self.went_back();
+        }
+    }
+
+    fn is_revert_at_work(&self) -> bool {
         let operation = self.record.operation.as_ref();
-        let other = operation.is_some_and(|o| o.kind != OperationKind::Revert);
-        if let Some(last) = self.record.revert.as_mut().filter(|_| !other)
-            && last.state == RevertState::Begun
-        {
+        operation.is_some_and(|o| o.kind == OperationKind::Revert)
+    }
+
+    fn went_back(&mut self) {
+        if let Some(last) = &mut self.record.revert {
             last.state = RevertState::Done;
         }
     }
 
+    /// A task failed; whether it was the one that takes the VM back, and never will.
+    pub(super) fn revert_task_refused(&mut self, error: &ProviderError) -> bool {
+        self.is_revert_at_work() && self.is_refused(error)
+    }
+
     /// Whether the provider will not go back to this snapshot, however often it is asked.
-    pub(super) fn revert_refused(&mut self, error: &ProviderError) -> bool {
-        let operation = self.record.operation.as_ref();
-        let other = operation.is_some_and(|o| o.kind != OperationKind::Revert);
+    fn is_refused(&mut self, error: &ProviderError) -> bool {
         let final_word = matches!(
             error.kind,
             ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::NotFound
         );
-        let begun = |last: &&mut Reverted| last.state == RevertState::Begun;
-        let last = self.record.revert.as_mut().filter(begun);
-        let Some(last) = last.filter(|_| final_word && !other) else {
+        let Some(last) = self.record.revert.as_mut().filter(|_| final_word) else {
             return false;
         };
         last.state = RevertState::Refused;

@@ -32,10 +32,10 @@ impl Pass<'_> {
         match state {
             Ok(TaskState::Running { .. }) => self.await_task(&task),
             Ok(TaskState::Succeeded) => {
-                self.revert_over();
+                self.revert_task_over();
                 self.operation_over()
             }
-            Ok(TaskState::Failed(error)) if self.revert_refused(&error) => Flow::Continue,
+            Ok(TaskState::Failed(error)) if self.revert_task_refused(&error) => Flow::Continue,
             Ok(TaskState::Failed(error)) => self.operation_failed(error),
             // A provider that restarted has forgotten its tasks. What they did is to be seen on the VM.
             Err(error) if error.kind == ErrorKind::NotFound => self.operation_forgotten(),

@@ -59,6 +59,8 @@ fn taken(facts: &Facts<'_>) -> Step {
         _ => {}
     }
     Step::Done(match facts.observed {
+        // It is known to go, and what becomes of its snapshots is decided when it is gone.
+        _ if facts.vm == VmFacts::Leaving => at_rest(facts),
         Observed::Silent | Observed::NoVm => Done::Lost(Lost::WithItsVm),
         Observed::Listed(_) if facts.found().is_none() => Done::Lost(Lost::Alone),
         Observed::Gone => Done::Lost(Lost::Alone),

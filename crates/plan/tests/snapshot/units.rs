@@ -104,6 +104,11 @@ fn what_somebody_deleted_is_told_and_not_taken_again() {
     assert_eq!(case.plan(Observed::Listed(&[])), lost(Lost::Alone));
     assert_eq!(case.plan(Observed::Silent), lost(Lost::WithItsVm));
     assert_eq!(case.plan(Observed::Unknown), Step::Done(Done::Ready));
+    let leaving = Case {
+        vm: VmFacts::Leaving,
+        ..Case::default()
+    };
+    assert_eq!(leaving.plan(Observed::Silent), Step::Done(Done::Ready));
 }
 
 #[test]
