@@ -66,7 +66,7 @@ test-all: ## All tests, without looking at tools and lint first
 
 .PHONY: bench
 bench: tools build ## Measure what the manager costs, against the budgets of docs/reference/budgets.md (BENCH_ARGS="--quick")
-	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); target/fast/polyvirt bench $(BENCH_ARGS)
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); target/fast/polyvirt bench --image "$$(hack/guest.sh)" $(BENCH_ARGS)
 
 .PHONY: test-unit
 test-unit: ## Only the tests inside the crates: no control plane, seconds
