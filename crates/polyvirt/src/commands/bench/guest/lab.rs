@@ -111,7 +111,7 @@ impl GuestLab {
     }
 
     /// The ends of the logs.
-    pub fn last_words(&mut self) -> String {
+    pub fn last_words(&self) -> String {
         format!(
             "The log of the manager ends with:\n{}\nThat of the provider:\n{}",
             self.manager.process.last_words(),

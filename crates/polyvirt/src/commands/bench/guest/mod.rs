@@ -13,12 +13,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 use super::Plan;
 use super::budgets::{Budget, Name, Stage};
 use super::report::{Report, number};
 use super::stages::{percentile, seconds};
+use crate::commands::stop_signal;
 use hand::ByHand;
 use lab::GuestLab;
 
@@ -79,9 +80,12 @@ pub async fn run(plan: &Plan, guests: Guests, report: &mut Report) -> anyhow::Re
             return Ok(());
         }
     };
-    let mut lab = GuestLab::start(&image).await?;
-    let outcome = measure(plan, &lab, report).await;
-    outcome.with_context(|| lab.last_words())
+    let lab = GuestLab::start(&image).await?;
+    tokio::select! {
+        outcome = measure(plan, &lab, report) => outcome.with_context(|| lab.last_words()),
+        // QEMU does not end with the bench by itself; the lab sees to it when it is dropped.
+        () = stop_signal() => Err(anyhow!("The bench was asked to stop")),
+    }
 }
 
 async fn measure(plan: &Plan, lab: &GuestLab, report: &mut Report) -> anyhow::Result<()> {

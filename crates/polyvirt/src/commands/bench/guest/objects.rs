@@ -19,7 +19,7 @@ pub fn surroundings(provider: &str, guest: &Path, blank: &Path) -> [(&'static st
     [
         ("providers", object("Provider", "qemu", &provider)),
         ("vmclasses", object("VMClass", "guest", &class("256Mi"))),
-        ("vmclasses", object("VMClass", "blank", &class("16Mi"))),
+        ("vmclasses", object("VMClass", "blank", &class("128Mi"))),
         ("vmimages", object("VMImage", "guest", &image(guest))),
         ("vmimages", object("VMImage", "blank", &image(blank))),
         (
