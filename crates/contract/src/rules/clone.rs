@@ -124,7 +124,9 @@ fn leaves(path: &str, value: &Value, found: &mut Vec<String>) {
         Value::String(text) if text.is_empty() => {}
         Value::Array(items) => {
             let path = format!("{path}[]");
-            items.iter().for_each(|item| leaves(&path, item, found));
+            for item in items {
+                leaves(&path, item, found);
+            }
         }
         Value::Object(fields) => {
             for (name, value) in fields {
