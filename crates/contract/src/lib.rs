@@ -16,6 +16,7 @@ pub mod grpc;
 pub mod ids;
 pub mod model;
 pub mod provider;
+pub mod rules;
 pub mod watch;
 #[cfg(feature = "grpc")]
 pub mod wire;

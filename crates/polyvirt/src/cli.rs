@@ -87,7 +87,7 @@ pub enum Command {
     Conformance(Conformance),
     /// Print the completion script of a shell
     Completion(Completion),
-    /// Measure what the manager costs, against its budgets, on a control plane of its own
+    /// Measure what the manager and guests cost, against their budgets, on a control plane of its own
     Bench(crate::commands::bench::Options),
 }
 

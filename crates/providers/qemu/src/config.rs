@@ -32,7 +32,8 @@ pub enum AccelChoice {
 pub struct QemuConfig {
     /// VMs, images and locks are below this folder.
     pub state_dir: PathBuf,
-    /// How many VMs may be starting at the same time.
+    /// How many VMs may be starting at the same time, and for how many disks are made; as many as the machine has processors,
+    /// if nothing is said.
     pub max_starts: usize,
     /// Who QEMU runs as, if the provider is root; `None` for `polyvirt-qemu` if there is such a user, else `nobody`.
     pub user: Option<String>,
@@ -76,7 +77,7 @@ impl QemuConfig {
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
             state_dir: state_dir.into(),
-            max_starts: 2,
+            max_starts: processors(),
             user: None,
             emulator: PathBuf::from("qemu-system-x86_64"),
             img: PathBuf::from("qemu-img"),
@@ -137,6 +138,11 @@ impl QemuConfig {
         }
         Ok(())
     }
+}
+
+/// Processors of this machine; two if nobody knows.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
 
 fn accel(word: &str) -> Option<AccelChoice> {

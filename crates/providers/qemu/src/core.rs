@@ -112,14 +112,15 @@ impl Core {
         self.lock().insert(vm.uuid(), vm);
     }
 
-    /// Forgets a VM and tells that it is gone.
+    /// Forgets a VM and tells that it is gone, which is the last that is told of it.
     pub(crate) fn remove(&self, vm: &Vm) {
-        self.lock().remove(&vm.uuid());
-        let identity = vm.record(|record| record.owner.as_ref().map(|o| o.identity.clone()));
-        self.hub.publish(VmEvent::Gone {
-            id: vm.uuid().vm_id(),
-            identity,
-            revision: self.next_revision(),
+        vm.record(|record| {
+            self.lock().remove(&vm.uuid());
+            self.hub.publish(VmEvent::Gone {
+                id: vm.uuid().vm_id(),
+                identity: record.owner.as_ref().map(|owner| owner.identity.clone()),
+                revision: self.next_revision(),
+            });
         });
     }
 

@@ -1,8 +1,9 @@
-//! `qemu-img`, run as QEMU's user in the folder of the files that it works on.
+//! `qemu-img`, run as QEMU's user in the folder of the files that it works on, and never for too many VMs at once.
 
 use std::fs::File;
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::ChildStdout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::accel;
 use crate::config::QemuConfig;
@@ -27,6 +29,17 @@ const COPY_PATIENCE: Duration = Duration::from_secs(4 * 3600);
 pub(crate) struct Img {
     config: QemuConfig,
     user: RunAs,
+    /// Places for what takes a moment.
+    quick: Arc<Semaphore>,
+    /// Places for copies, which must not keep the others waiting.
+    copies: Arc<Semaphore>,
+}
+
+/// How long a run may take, and so whose places it takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Quick,
+    Copy,
 }
 
 /// Facts about a disk file.
@@ -49,11 +62,22 @@ pub(crate) struct Tag {
     pub(crate) name: String,
 }
 
+impl Length {
+    const fn limit(self) -> Duration {
+        match self {
+            Self::Quick => PATIENCE,
+            Self::Copy => COPY_PATIENCE,
+        }
+    }
+}
+
 impl Img {
     pub(crate) fn new(config: &QemuConfig, user: &RunAs) -> Self {
         Self {
             config: config.clone(),
             user: user.clone(),
+            quick: Arc::new(Semaphore::new(config.max_starts)),
+            copies: Arc::new(Semaphore::new(config.max_starts)),
         }
     }
 
@@ -70,7 +94,7 @@ impl Img {
             "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", below, file,
         ];
         arguments.extend(size.as_deref());
-        self.run("Making a disk", folder, &arguments, PATIENCE)
+        self.run("Making a disk", folder, &arguments, Length::Quick)
             .await
             .map(drop)
     }
@@ -90,7 +114,7 @@ impl Img {
             "preallocation=off"
         };
         let arguments = ["create", "-q", "-f", "qcow2", "-o", options, file, &size];
-        self.run("Making a disk", folder, &arguments, PATIENCE)
+        self.run("Making a disk", folder, &arguments, Length::Quick)
             .await
             .map(drop)
     }
@@ -99,7 +123,7 @@ impl Img {
     pub(crate) async fn grow(&self, folder: &OpenDir, file: &str, bytes: u64) -> Result<()> {
         let size = bytes.to_string();
         let arguments = ["resize", "-q", "-f", "qcow2", file, &size];
-        self.run("Growing a disk", folder, &arguments, PATIENCE)
+        self.run("Growing a disk", folder, &arguments, Length::Quick)
             .await
             .map(drop)
     }
@@ -108,7 +132,7 @@ impl Img {
     pub(crate) async fn info(&self, folder: &OpenDir, file: &str) -> Result<Info> {
         let arguments = ["info", "-U", "--output=json", "-f", "qcow2", file];
         let text = self
-            .run("Looking at a disk", folder, &arguments, PATIENCE)
+            .run("Looking at a disk", folder, &arguments, Length::Quick)
             .await?;
         serde_json::from_str(&text).map_err(|error| {
             errors::internal(format!(
@@ -126,7 +150,7 @@ impl Img {
         file: &str,
     ) -> Result<()> {
         let arguments = ["snapshot", "-q", how, tag, file];
-        self.run("A snapshot", folder, &arguments, PATIENCE)
+        self.run("A snapshot", folder, &arguments, Length::Quick)
             .await
             .map(drop)
     }
@@ -144,7 +168,7 @@ impl Img {
             arguments.extend(["-B", base, "-F", "qcow2"]);
         }
         arguments.extend([source, target]);
-        self.run("Copying a disk", folder, &arguments, COPY_PATIENCE)
+        self.run("Copying a disk", folder, &arguments, Length::Copy)
             .await
             .map(drop)
     }
@@ -153,7 +177,7 @@ impl Img {
     pub(crate) async fn adopt(&self, folder: &OpenDir, source: &Path, target: &str) -> Result<()> {
         let source = source.to_string_lossy();
         let arguments = ["convert", "-q", "-f", "raw", "-O", "qcow2", &source, target];
-        self.run("Copying a disk", folder, &arguments, PATIENCE)
+        self.run("Copying a disk", folder, &arguments, Length::Quick)
             .await
             .map(drop)
     }
@@ -175,6 +199,7 @@ impl Img {
         if format == "qcow2" {
             node["backing"] = Value::Null;
         }
+        let _place = self.place(Length::Copy).await;
         let source_node = format!("json:{node}");
         let arguments = ["convert", "-p", "-O", "qcow2", &source_node, target];
         let mut command = self.command(folder, &arguments);
@@ -192,6 +217,16 @@ impl Img {
         finished("Importing the image", &self.config.img, output).map(drop)
     }
 
+    /// A place among those who run the tool. Waiting for it does not count against the time that the run may take.
+    async fn place(&self, length: Length) -> Option<OwnedSemaphorePermit> {
+        let places = match length {
+            Length::Quick => &self.quick,
+            Length::Copy => &self.copies,
+        };
+        // Places are never closed.
+        places.clone().acquire_owned().await.ok()
+    }
+
     fn command(&self, folder: &OpenDir, arguments: &[&str]) -> tokio::process::Command {
         let mut command = self.user.command(&self.config.img);
         command
@@ -207,10 +242,11 @@ impl Img {
         doing: &str,
         folder: &OpenDir,
         arguments: &[&str],
-        limit: Duration,
+        length: Length,
     ) -> Result<String> {
+        let _place = self.place(length).await;
         let mut command = self.command(folder, arguments);
-        let output = tokio::time::timeout(limit, command.output()).await;
+        let output = tokio::time::timeout(length.limit(), command.output()).await;
         let Ok(output) = output else {
             let message = format!("{doing} has not ended in time; look at the load of the host");
             return Err(ProviderError::new(ErrorKind::Timeout, message));

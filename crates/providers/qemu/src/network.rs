@@ -61,16 +61,33 @@ async fn plug(name: &str, nic: &Nic) -> Result<()> {
         ip(&["link", "set", "dev", name, "mtu", &nic.mtu.to_string()]).await?;
     }
     ip(&["link", "set", "dev", name, "master", &nic.bridge]).await?;
-    if nic.vlan != 0 {
-        let vid = nic.vlan.to_string();
-        run("bridge", &["vlan", "del", "dev", name, "vid", "1"]).await?;
-        run(
-            "bridge",
-            &["vlan", "add", "dev", name, "vid", &vid, "pvid", "untagged"],
-        )
-        .await?;
+    for words in vlan_commands(name, nic.vlan, default_vlan(&nic.bridge)) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        run("bridge", &words).await?;
     }
     ip(&["link", "set", "dev", name, "up"]).await
+}
+
+/// What takes a port out of the VLAN that it is in by itself, and puts it into its own, of which its guest sees nothing.
+fn vlan_commands(device: &str, vlan: u16, default: u16) -> Vec<Vec<String>> {
+    let command = |words: &str| words.split(' ').map(str::to_owned).collect();
+    match (vlan, default) {
+        (0, _) => Vec::new(),
+        (_, 0) => vec![command(&format!(
+            "vlan add dev {device} vid {vlan} pvid untagged"
+        ))],
+        _ => vec![
+            command(&format!("vlan del dev {device} vid {default}")),
+            command(&format!("vlan add dev {device} vid {vlan} pvid untagged")),
+        ],
+    }
+}
+
+/// The VLAN that new ports of a bridge are in; 0 for none.
+fn default_vlan(bridge: &str) -> u16 {
+    let path = Path::new(DEVICES).join(bridge).join("bridge/default_pvid");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
 }
 
 fn check_bridge(nic: &Nic) -> Result<()> {
@@ -85,15 +102,25 @@ fn check_bridge(nic: &Nic) -> Result<()> {
             message,
         ));
     }
-    let filters = std::fs::read_to_string(bridge.join("vlan_filtering")).unwrap_or_default();
-    if nic.vlan != 0 && filters.trim() != "1" {
-        let message = format!(
+    if nic.vlan == 0 {
+        return Ok(());
+    }
+    match std::fs::read_to_string(bridge.join("vlan_filtering")) {
+        Ok(filters) if filters.trim() == "1" => Ok(()),
+        Ok(_) => Err(no_vlan(format!(
             "The bridge {0} does not tell VLANs apart; turn that on (ip link set {0} type bridge vlan_filtering 1), or name a bridge of that VLAN",
             nic.bridge
-        );
-        return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.networks"));
+        ))),
+        // The kernel shows the file only if it knows how.
+        Err(_) => Err(no_vlan(format!(
+            "The kernel of this host has no vlan_filtering, so the bridge {} cannot tell VLANs apart; name a bridge of that VLAN",
+            nic.bridge
+        ))),
     }
-    Ok(())
+}
+
+fn no_vlan(message: String) -> ProviderError {
+    ProviderError::new(ErrorKind::Invalid, message).at("spec.networks")
 }
 
 /// Everybody may open the device on a usual system: what one may do with it is decided later.
@@ -173,4 +200,21 @@ pub(crate) fn list(core: &Core) -> Vec<NetworkEntry> {
         kind: "bridge".to_owned(),
     }));
     networks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_in_one_vlan_only() {
+        let said = |vlan, default| {
+            let commands = vlan_commands("tap0", vlan, default);
+            commands.iter().map(|c| c.join(" ")).collect::<Vec<_>>()
+        };
+        let joins = "vlan add dev tap0 vid 42 pvid untagged";
+        assert_eq!(said(0, 1), [""; 0]);
+        assert_eq!(said(42, 5), ["vlan del dev tap0 vid 5", joins]);
+        assert_eq!(said(42, 0), [joins]);
+    }
 }

@@ -140,13 +140,15 @@ fn watched(mut child: Child) -> Result<Process> {
     process
 }
 
-/// What QEMU said last before it ended, as an error.
-pub(crate) fn start_failure(dir: &VmDir) -> ProviderError {
+/// Why QEMU ended before it had come up: what it said last, or else how it ended.
+pub(crate) async fn start_failure(process: &Process, dir: &VmDir) -> ProviderError {
     let log = std::fs::read(dir.qemu_log()).unwrap_or_default();
     let tail = log
         .get(log.len().saturating_sub(LOG_TAIL)..)
         .unwrap_or(&log);
-    let said = String::from_utf8_lossy(tail);
-    let said = said.replace("qemu-system-x86_64: ", "");
+    let mut said = String::from_utf8_lossy(tail).replace("qemu-system-x86_64: ", "");
+    if said.trim().is_empty() {
+        said = process.last_words().await;
+    }
     errors::program("The start of QEMU", &said)
 }

@@ -1,7 +1,7 @@
 //! Moments to go back to, kept inside the disks: with memory or without, of a machine that runs or not.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use polyvirt_contract::model::{
     GuestDisks, Quiesce, SnapshotContents, SnapshotCreated, SnapshotRequest, SnapshotState,
@@ -13,6 +13,9 @@ use crate::core::Core;
 use crate::state::{FirmwareKind, Plugged, Record, Snapshot};
 use crate::vm::{Begin, Live, Vm};
 use crate::{agent, cmdline, errors};
+
+/// A QEMU that failed because it ends is gone within this time.
+const ENDS: Duration = Duration::from_secs(1);
 
 /// The block nodes that a snapshot is of.
 pub(crate) fn nodes(record: &Record) -> Vec<String> {
@@ -185,19 +188,26 @@ fn unix_seconds() -> i64 {
     now.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
-/// Removes a snapshot that was cut short, from whichever disks have it.
+/// Removes a snapshot that was cut short, from whichever disks have it: some of them only, or none.
 async fn discard(core: &Core, vm: &Vm, id: &SnapshotId) -> Result<()> {
     let record = vm.copy();
-    // It may be on some disks only, or on none.
-    if let Some(live) = vm.live() {
-        let _ = delete_live(&live, &record, id).await;
-    } else {
+    if off_after(vm, &record, id).await {
         let folder = vm.dir.open_run()?;
         for file in files(&record) {
             let _ = core.img.snapshot(&folder, "-d", id.as_str(), &file).await;
         }
     }
     vm.keep(|record| record.snapshots.retain(|snapshot| snapshot.id != *id))
+}
+
+/// Lets QEMU remove the snapshot; true if there is none any more, and the files are free to be worked on.
+async fn off_after(vm: &Vm, record: &Record, id: &SnapshotId) -> bool {
+    let Some(live) = vm.live() else { return true };
+    if delete_live(&live, record, id).await.is_ok() || !live.process.gone_within(ENDS).await {
+        return false;
+    }
+    vm.stopped().await;
+    true
 }
 
 /// Removes what an earlier life of the provider began and did not finish.

@@ -24,8 +24,9 @@ fn promises() -> String {
 
 <!-- Written by `polyvirt bench --write-docs`; do not edit. -->
 
-What the manager may cost at most. `make bench` measures each on a real etcd and kube-apiserver with a mock provider behind
-gRPC, and fails when one is exceeded. The figures are counts and ratios, so that they mean the same on a slow machine.
+What the manager and the QEMU provider may cost at most. `make bench` measures each on a real etcd and kube-apiserver, with
+a mock provider behind gRPC or, for those of guests, with QEMU; it fails when one is exceeded. The figures are counts and
+ratios, so that they mean the same on a slow machine.
 
 | Budget | Limit | How it is measured |
 |---|---|---|

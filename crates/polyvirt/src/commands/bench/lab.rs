@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 
+use super::manager::Manager;
 use super::objects::{self, FIRST_VM, NAMESPACE, SCRATCH};
-use super::process::Manager;
 use super::screen::Screen;
 use super::writes::Ledger;
 
@@ -59,7 +59,8 @@ impl Lab {
         let client = client(&plane)?;
         install_crds(&client, &polyvirt_api::crds()).await?;
         let (mock, address) = serve_mock().await?;
-        declare_surroundings(&client, address).await?;
+        let surroundings = objects::surroundings(&address.to_string());
+        declare(&client, &[NAMESPACE, SCRATCH], surroundings).await?;
         let manager = start_manager(&plane, folder.path().join("manager.log")).await?;
         let screen = Screen::open(client.clone(), NAMESPACE);
         let mut lab = Self {
@@ -86,7 +87,7 @@ impl Lab {
         ready.with_context(|| {
             format!(
                 "The log of the manager ends with:\n{}",
-                self.manager.last_words()
+                self.manager.process.last_words()
             )
         })?;
         self.settle(Duration::from_secs(4)).await
@@ -170,13 +171,14 @@ impl Lab {
 
     /// Kills the manager and starts another one.
     pub async fn restart_manager(&mut self) -> anyhow::Result<()> {
-        self.manager.kill().await?;
+        self.manager.process.kill().await?;
         self.manager = start_manager(&self.plane, self.folder.path().join("manager-2.log")).await?;
         Ok(())
     }
 }
 
-fn client(plane: &ControlPlane) -> anyhow::Result<Client> {
+/// A client that the audit log knows as the bench.
+pub fn client(plane: &ControlPlane) -> anyhow::Result<Client> {
     let mut config = plane.config();
     let agent = format!("polyvirt-bench/{}", env!("CARGO_PKG_VERSION"));
     config.headers.push((
@@ -207,15 +209,20 @@ async fn serve_mock() -> anyhow::Result<(Arc<Mock>, SocketAddr)> {
     Ok((mock, address))
 }
 
-async fn declare_surroundings(client: &Client, provider: SocketAddr) -> anyhow::Result<()> {
-    for name in [NAMESPACE, SCRATCH] {
+/// Makes the namespaces, and in the bench's own these objects, each with the plural of its kind.
+pub async fn declare(
+    client: &Client,
+    namespaces: &[&str],
+    objects: impl IntoIterator<Item = (&'static str, Value)>,
+) -> anyhow::Result<()> {
+    for name in namespaces {
         let mut namespace = Namespace::default();
-        namespace.metadata.name = Some(name.to_owned());
+        namespace.metadata.name = Some((*name).to_owned());
         Api::all(client.clone())
             .create(&PostParams::default(), &namespace)
             .await?;
     }
-    for (plural, object) in objects::surroundings(&provider.to_string()) {
+    for (plural, object) in objects {
         let object: DynamicObject = serde_json::from_value(object)?;
         let types = object.types.clone().unwrap_or_default();
         let kind = GroupVersionKind::try_from(&types)?;

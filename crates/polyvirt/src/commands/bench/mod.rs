@@ -1,4 +1,4 @@
-//! `polyvirt bench`: what the manager costs, against its budgets.
+//! `polyvirt bench`: what the manager and the QEMU provider cost, against their budgets.
 //!
 //! ```text
 //!   this process                          children
@@ -7,26 +7,29 @@
 //!     ▲ counts, out-of-band changes             └── audit log: who wrote what
 //! ```
 //!
-//! Counts and ratios, not seconds: they mean the same on any machine.
+//! Counts and ratios, not seconds: they mean the same on any machine. Guests are measured by another arrangement: [`guest`].
 
 mod budgets;
 mod docs;
 mod floor;
+mod guest;
 mod lab;
+mod manager;
 mod objects;
 mod options;
-mod process;
 mod report;
+mod running;
 mod screen;
 mod stages;
 mod writes;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use budgets::{BUDGETS, Budget, LARGE, Name, Stage, VMS};
+use budgets::{BUDGETS, Budget, LARGE, Name, OF_MANAGER, Stage, VMS};
 use lab::Lab;
 pub use options::{Options, Output};
 use report::{Circumstances, Report};
@@ -42,11 +45,13 @@ enum Pace {
 }
 
 /// What is to be measured, and how.
+#[derive(Clone, Debug)]
 struct Plan {
     vms: usize,
     large: usize,
     pace: Pace,
     only: Vec<Name>,
+    image: Option<PathBuf>,
 }
 
 impl Plan {
@@ -62,6 +67,7 @@ impl Plan {
             large: options.large.unwrap_or(large).max(vms),
             pace,
             only: options.only.clone(),
+            image: options.image.clone(),
         }
     }
 
@@ -112,24 +118,14 @@ impl Bench {
 /// Measures, prints, and fails if a budget is exceeded.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let plan = Plan::of(&options);
-    let report = Report::new(Circumstances::here(plan.vms, plan.large));
-    let mut bench = Bench {
-        lab: Lab::start().await?,
-        plan,
-        report,
-    };
-    let outcome = measure(&mut bench).await;
-    print(&options, &bench.report)?;
-    outcome.with_context(|| {
-        format!(
-            "The log of the manager ends with:\n{}",
-            bench.lab.manager.last_words()
-        )
-    })?;
+    let mut report = Report::new(Circumstances::here(plan.vms, plan.large));
+    let outcome = measure(&plan, &mut report).await;
+    print(&options, &report)?;
+    outcome?;
     if let Some(path) = &options.write_docs {
-        docs::write(path, &bench.report)?;
+        docs::write(path, &report)?;
     }
-    match bench.report.over().as_slice() {
+    match report.over().as_slice() {
         [] => Ok(()),
         names => bail!(
             "Over budget: {}",
@@ -142,7 +138,31 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
 }
 
-async fn measure(bench: &mut Bench) -> anyhow::Result<()> {
+async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+    let guest = guest::requirements(plan)?;
+    if plan.wants_any(OF_MANAGER) {
+        of_manager(plan, report).await?;
+    }
+    guest::run(plan, guest, report).await
+}
+
+async fn of_manager(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+    let mut bench = Bench {
+        lab: Lab::start().await?,
+        plan: plan.clone(),
+        report: Report::new(report.circumstances.clone()),
+    };
+    let outcome = stages(&mut bench).await;
+    report.append(bench.report);
+    outcome.with_context(|| {
+        format!(
+            "The log of the manager ends with:\n{}",
+            bench.lab.manager.process.last_words()
+        )
+    })
+}
+
+async fn stages(bench: &mut Bench) -> anyhow::Result<()> {
     stages::create::run(bench).await?;
     if bench.plan.wants_any(&[Stage::Memory]) {
         stages::memory::run(bench)?;

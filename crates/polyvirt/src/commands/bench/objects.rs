@@ -68,7 +68,8 @@ pub fn vm(namespace: &str, name: &str) -> Value {
     vm
 }
 
-fn object(kind: &str, name: &str, spec: &Value) -> Value {
+/// An object of the bench's own namespace.
+pub fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": kind,

@@ -21,6 +21,9 @@ pub struct Options {
     /// Measure these budgets only (comma separated)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES")]
     pub only: Vec<Name>,
+    /// The test guest, for the budgets of guests (hack/guest.sh builds it and prints its path)
+    #[arg(long, value_name = "FILE")]
+    pub image: Option<PathBuf>,
     /// Fewer VMs and trials, shorter waits
     #[arg(long)]
     pub quick: bool,

@@ -91,6 +91,12 @@ impl Report {
         self.facts.push(fact);
     }
 
+    /// Takes in what another part of the run found.
+    pub fn append(&mut self, part: Self) {
+        self.figures.extend(part.figures);
+        self.facts.extend(part.facts);
+    }
+
     /// The budgets that are exceeded.
     pub fn over(&self) -> Vec<Name> {
         self.figures
@@ -143,7 +149,7 @@ impl Circumstances {
     pub fn here(vms: usize, large: usize) -> Self {
         let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let kib = super::process::kib_after(&meminfo, "MemTotal:").unwrap_or(0);
+        let kib = super::running::kib_after(&meminfo, "MemTotal:").unwrap_or(0);
         let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
         Self {
             version: env!("CARGO_PKG_VERSION"),

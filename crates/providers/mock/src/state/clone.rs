@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
+use polyvirt_contract::Result;
 use polyvirt_contract::model::{CloneMode, CloneVm, Cloned};
-use polyvirt_contract::{ProviderError, Result};
-use serde::Deserialize;
+use polyvirt_contract::rules::{self, CloneSize, Customization};
 
 use crate::state::vm::{Power, Stage, Vm, VmKey, Volatile};
 use crate::state::{Seed, State};
 
-/// The part of a guest customization that acts in the mock.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Customization {
-    hostname: String,
-    tags: Vec<String>,
-}
+/// The fields of a guest customization that act in the mock.
+const CUSTOMIZES: &[&str] = &["hostname", "tags[]"];
 
 impl State {
     /// Copies a VM; like `create` it finds the copy that its owner has already.
@@ -37,16 +32,12 @@ impl State {
 
     fn copy(&self, request: &CloneVm) -> Result<Vm> {
         let source = self.vm(self.key(&request.source)?)?;
-        if request.target_name.is_empty() {
-            return Err(ProviderError::invalid(
-                "spec.target.name",
-                "A clone needs a name",
-            ));
-        }
-        let customization = customization(&request.customize_json)?;
+        let wish = rules::read_clone(request, CUSTOMIZES)?;
         let mut copy = as_new(source, VmKey(self.numbers.vm + 1), request);
-        resize(&mut copy, request)?;
-        customize(&mut copy, customization);
+        if let Some(size) = wish.size {
+            resize(&mut copy, size);
+        }
+        customize(&mut copy, wish.customization);
         let host = request.placement.as_ref().map_or("", |place| &place.host);
         copy.host = self.hosts.place(&copy.hardware, host)?;
         Ok(copy)
@@ -78,29 +69,10 @@ fn as_new(source: &Vm, key: VmKey, request: &CloneVm) -> Vm {
     copy
 }
 
-fn resize(copy: &mut Vm, request: &CloneVm) -> Result<()> {
-    let Some(class) = &request.class else {
-        return Ok(());
-    };
-    if class.cpu == 0 || class.memory_mib == 0 {
-        let message = "The class of a clone needs CPUs and memory";
-        return Err(ProviderError::invalid("spec.target.classRef", message));
-    }
-    copy.hardware.cpu = class.cpu;
-    copy.hardware.memory_mib = class.memory_mib;
-    let root = class.disk_defaults.as_ref().map_or(0, |disk| disk.size_gib);
-    copy.hardware.root_gib = copy.hardware.root_gib.max(root);
-    Ok(())
-}
-
-fn customization(json: &str) -> Result<Customization> {
-    if json.trim().is_empty() {
-        return Ok(Customization::default());
-    }
-    serde_json::from_str(json).map_err(|error| {
-        let message = format!("The customization cannot be read: {error}");
-        ProviderError::invalid("spec.customization", message)
-    })
+fn resize(copy: &mut Vm, size: CloneSize) {
+    copy.hardware.cpu = size.cpu;
+    copy.hardware.memory_mib = size.memory_mib;
+    copy.hardware.root_gib = copy.hardware.root_gib.max(size.root_gib);
 }
 
 fn customize(copy: &mut Vm, customization: Customization) {

@@ -71,7 +71,7 @@ fn class_and_customization_act() {
             memory_mib: 4096,
             ..ClassSpec::default()
         }),
-        customize_json: r#"{"hostname":"web-2","tags":["x"],"timeZone":"UTC"}"#.to_owned(),
+        customize_json: r#"{"hostname":"web-2","tags":["x"]}"#.to_owned(),
         ..copy(&source, "b")
     };
     let vm = seen(&mock, &now(mock.clone_vm(other)).expect("cloned").id);
@@ -102,6 +102,10 @@ fn what_cannot_be_cloned_says_why() {
         (
             ErrorKind::Invalid,
             edit(&|r| r.customize_json = "{".to_owned()),
+        ),
+        (
+            ErrorKind::Invalid,
+            edit(&|r| r.customize_json = r#"{"timeZone":"UTC"}"#.to_owned()),
         ),
         (
             ErrorKind::Invalid,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use polyvirt_contract::model::{CreateVm, DiskSpec, DiskType, NicSpec};
+use polyvirt_contract::rules::{DiskSizes, only_grows};
 use polyvirt_contract::{ProviderError, Result};
 
 use crate::cmdline::PORTS;
@@ -181,29 +182,15 @@ fn unique<'a>(seen: &mut BTreeSet<&'a str>, name: &'a str, field: &str) -> Resul
 
 /// Whether the VM can become what is wanted: disks only grow.
 pub(super) fn growth(has: &Hardware, wants: &Hardware) -> Result<()> {
-    if wants.root_gib < has.root_gib {
-        return Err(shrinks(
-            "class.diskDefaults.size",
-            has.root_gib,
-            wants.root_gib,
-        ));
-    }
-    for (place, disk) in wants.disks.iter().enumerate() {
-        if let Some(old) = has
-            .disk(&disk.name)
-            .filter(|old| disk.size_gib < old.size_gib)
-        {
-            let field = format!("spec.disks[{place}].sizeGiB");
-            return Err(shrinks(&field, old.size_gib, disk.size_gib));
-        }
-    }
-    Ok(())
+    only_grows(&sizes(has), &sizes(wants))
 }
 
-fn shrinks(field: &str, has: u32, wants: u32) -> ProviderError {
-    let message =
-        format!("A disk cannot shrink from {has} GiB to {wants} GiB; ask for at least {has} GiB");
-    ProviderError::invalid(field, message)
+fn sizes(hardware: &Hardware) -> DiskSizes<'_> {
+    let disks = hardware.disks.iter();
+    DiskSizes {
+        root: hardware.root_gib,
+        disks: disks.map(|disk| (&*disk.name, disk.size_gib)).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -233,7 +233,8 @@ fn make_run(core: &Core, vm: &Vm) -> Result<()> {
 }
 
 async fn from_image(core: &Arc<Core>, vm: &Vm, request: &CreateVm) -> Result<()> {
-    let image = image::for_vm(core, &request.image).await?;
+    let image = vm.unless_doomed(image::for_vm(core, &request.image));
+    let image = image.await??;
     vm.keep(|record| record.image.clone_from(&image.id))?;
     let record = vm.copy();
     let folder = vm.dir.open_run()?;

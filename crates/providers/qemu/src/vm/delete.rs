@@ -12,6 +12,7 @@ use crate::{image, network};
 /// Deletes the VM with its disks and snapshots, whether it runs or not.
 pub(crate) async fn delete(core: &Arc<Core>, vm: Arc<Vm>) -> Result<Option<TaskId>> {
     let key = format!("delete {}", vm.uuid());
+    vm.doomed.cancel();
     let core_of_task = core.clone();
     let begun = core.tasks.begin(&key, move |_| async move {
         let core = core_of_task;

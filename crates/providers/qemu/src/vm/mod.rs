@@ -32,6 +32,7 @@ use polyvirt_contract::model::VmState;
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ProviderError, Result};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
 use crate::errors;
@@ -59,6 +60,8 @@ pub(crate) struct Vm {
     /// Counts how often the agent came: whoever asks it for addresses ends when it comes anew.
     agent_came: AtomicU64,
     running: watch::Sender<bool>,
+    /// Cancelled when somebody wants the VM deleted: what waits on its behalf stops waiting.
+    pub(crate) doomed: CancellationToken,
     inside: Mutex<Inside>,
 }
 
@@ -80,6 +83,7 @@ impl Vm {
             agent: tokio::sync::Mutex::default(),
             agent_came: AtomicU64::new(0),
             running: watch::channel(false).0,
+            doomed: CancellationToken::new(),
             inside: Mutex::new(Inside {
                 record,
                 live: None,
@@ -132,16 +136,26 @@ impl Vm {
             .ok_or_else(|| errors::precondition(format!("The VM {} is off; start it", self.uuid)))
     }
 
-    pub(crate) fn set_live(&self, live: Option<Arc<Live>>) {
-        let runs = live.is_some();
+    /// Takes in a QEMU that runs now.
+    pub(crate) fn set_live(&self, live: Arc<Live>) {
         let mut inside = self.lock();
-        inside.live = live;
+        inside.live = Some(live);
         inside.guest = Guest::default();
         drop(inside);
-        self.running.send_replace(runs);
+        self.running.send_replace(true);
     }
 
-    /// Waits until no QEMU runs.
+    /// The QEMU of this VM has ended. Whoever waits for that hears of it when `told` has been done.
+    pub(crate) fn set_ended(&self, told: impl FnOnce()) {
+        let mut inside = self.lock();
+        inside.live = None;
+        inside.guest = Guest::default();
+        drop(inside);
+        told();
+        self.running.send_replace(false);
+    }
+
+    /// Waits until no QEMU runs, and all that follows from its end has been written down.
     pub(crate) async fn stopped(&self) {
         let mut running = self.running.subscribe();
         // The sender lives as long as the VM, which is borrowed here.
@@ -182,8 +196,10 @@ impl Vm {
         inside.context = view::Context::new(core);
         inside.record.revision = core.next_revision();
         let state = view::state(&inside);
-        // Under the lock, so that readers hear of changes in their order.
-        core.hub.publish(VmEvent::State(state));
+        // Under the lock, so that readers hear of changes in their order; and nothing more of a VM that is gone.
+        if core.get(self.uuid).is_some() {
+            core.hub.publish(VmEvent::State(state));
+        }
     }
 
     /// Changes the record, keeps it and tells.
@@ -203,6 +219,15 @@ impl Vm {
             state::Stage::Ready => Ok(()),
             state::Stage::Creating => Err(self.not_now("is still being made; wait for that")),
             state::Stage::Deleting => Err(self.not_now("is being deleted; wait until it is gone")),
+        }
+    }
+
+    /// Waits for something that others hold up, unless the VM is to be deleted.
+    pub(crate) async fn unless_doomed<T>(&self, waits: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = self.doomed.cancelled() => Err(self.not_now("is being deleted; wait until it is gone")),
+            done = waits => Ok(done),
         }
     }
 

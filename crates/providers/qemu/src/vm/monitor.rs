@@ -117,7 +117,10 @@ async fn ended(core: &Arc<Core>, vm: &Arc<Vm>, live: &Arc<Live>) {
     if let Err(error) = vm.apply_pending(core).await {
         tracing::warn!(vm = %vm.uuid(), %error, "What waited for the VM's end is tried again at its start");
     }
-    vm.set_live(None);
+    vm.set_ended(|| keep_end(core, vm, fault));
+}
+
+fn keep_end(core: &Core, vm: &Vm, fault: String) {
     let kept = vm.update(core, |record| {
         record.running = false;
         record.fault = fault;

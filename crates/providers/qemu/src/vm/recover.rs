@@ -82,7 +82,7 @@ async fn find_running(vm: &Vm, uuid: Uuid) -> Option<Live> {
         tracing::error!(vm = %uuid, "Another QEMU listens in the VM's folder; left alone");
         return None;
     }
-    let serial = Serial::attach(&folder, &vm.dir).await.ok()?;
+    let serial = Serial::attach_again(&folder, &vm.dir).await.ok()?;
     Some(Live::new(qmp, process, serial))
 }
 
@@ -105,7 +105,7 @@ async fn adopt(core: &Arc<Core>, vm: &Arc<Vm>, live: Live) {
         ports.as_array().into_iter().flatten().any(|port| {
             port["label"] == AGENT_PORT && port["frontend-open"].as_bool() == Some(true)
         });
-    vm.set_live(Some(live.clone()));
+    vm.set_live(live.clone());
     monitor::watch(core, vm, &live);
     vm.guest(|guest| guest.agent = open);
     if open {

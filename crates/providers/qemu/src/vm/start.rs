@@ -32,8 +32,10 @@ pub(crate) enum Begin<'a> {
 impl Vm {
     /// Starts QEMU and lets the machine run. What waited for a start acts now.
     pub(crate) async fn start(self: &Arc<Self>, core: &Arc<Core>, begin: Begin<'_>) -> Result<()> {
-        let permit = core.starts.clone().acquire_owned().await;
-        let permit = permit.map_err(|_| errors::internal("The provider stops"))?;
+        let permit = self.unless_doomed(core.starts.clone().acquire_owned());
+        let permit = permit
+            .await?
+            .map_err(|_| errors::internal("The provider stops"))?;
         if matches!(begin, Begin::Boot) {
             self.apply_pending(core).await?;
         }
@@ -42,21 +44,22 @@ impl Vm {
         self.clear_sockets();
         self.give_files(core, &record)?;
         self.keep(|record| record.running = true)?;
-        let process = process::spawn(&core.config, &core.user, &self.dir, &arguments)?;
-        let live = match self.connect(process).await {
+        let live = match self.launch(core, &arguments).await {
             Ok(live) => Arc::new(live),
             Err(error) => return Err(self.failed_start(core, &record, error).await),
         };
-        self.set_live(Some(live.clone()));
+        self.set_live(live.clone());
         monitor::watch(core, self, &live);
         if let Err(error) = self.begin(&live, begin).await {
             self.halt().await?;
             return Err(error);
         }
         self.update(core, |record| {
-            record.running = true;
-            record.starts += 1;
-            record.fault.clear();
+            // One that has ended already keeps the reason why.
+            if record.running {
+                record.starts += 1;
+                record.fault.clear();
+            }
         })?;
         tokio::spawn(hold(permit, self.clone()));
         Ok(())
@@ -103,12 +106,13 @@ impl Vm {
         }
     }
 
-    /// Waits for the monitor and takes hold of the serial port before the first instruction.
-    async fn connect(&self, process: Process) -> Result<Live> {
+    /// Starts QEMU, waits for its monitor, and takes hold of the serial port before the first instruction.
+    async fn launch(&self, core: &Core, arguments: &[std::ffi::OsString]) -> Result<Live> {
+        let process = process::spawn(&core.config, &core.user, &self.dir, arguments)?;
         let folder = self.dir.open_run()?;
         let qmp = tokio::select! {
             qmp = monitor_of(&folder) => qmp,
-            () = process.gone() => return Err(process::start_failure(&self.dir)),
+            () = process.gone() => return Err(process::start_failure(&process, &self.dir).await),
             () = tokio::time::sleep(READY) => {
                 process.kill();
                 return Err(ProviderError::new(ErrorKind::Timeout, "QEMU has not come up in time"));
@@ -154,7 +158,9 @@ impl Vm {
     /// Ends QEMU, politely first. Nothing to do if none runs.
     pub(crate) async fn halt(&self) -> Result<()> {
         let Some(live) = self.live() else {
-            return self.end_stray().await;
+            self.end_stray().await?;
+            self.stopped().await;
+            return Ok(());
         };
         live.set_ending();
         // A QEMU that does not listen is killed below.

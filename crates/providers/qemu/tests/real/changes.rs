@@ -180,6 +180,30 @@ async fn make_copy(lab: &Lab, request: CloneVm) -> VmRef {
     }
 }
 
+async fn wishes_that_nobody_fulfils_are_refused(lab: &Lab, source: &VmRef) {
+    for (json, field) in [
+        (r#"{"timeZone":"UTC"}"#, "spec.customization.timeZone"),
+        (
+            r#"{"networks":[{"name":"eth0","macAddress":"02:00:00:00:00:01"}]}"#,
+            "spec.customization.networks[].macAddress",
+        ),
+        (
+            r#"{"networks":[{"name":"eth7","dhcp":true}]}"#,
+            "spec.customization.networks",
+        ),
+    ] {
+        let request = CloneVm {
+            customize_json: json.to_owned(),
+            ..copy(source, "refused", 9, CloneMode::Full)
+        };
+        let error = lab.provider.clone_vm(request).await.expect_err("refused");
+        assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+        assert_eq!(error.field.as_deref(), Some(field), "{error}");
+    }
+    let vms = lab.provider.list_vms().await.expect("listed");
+    assert_eq!(vms.len(), 1, "nothing was begun");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copies_carry_the_disk_and_go_their_own_way() {
     let lab = Lab::new().await;
@@ -187,7 +211,13 @@ async fn copies_carry_the_disk_and_go_their_own_way() {
     lab.boot(&source).await;
     lab.run(&source, "echo original > /data/word; sync").await;
     let before = snapshot(&lab, &source, "quiet", SnapshotContents::Disks).await;
-    let full = make_copy(&lab, copy(&source, "full", 1, CloneMode::Full)).await;
+    wishes_that_nobody_fulfils_are_refused(&lab, &source).await;
+    let full = CloneVm {
+        customize_json: r#"{"hostname":"full","tags":["copied"]}"#.to_owned(),
+        ..copy(&source, "full", 1, CloneMode::Full)
+    };
+    let full = make_copy(&lab, full).await;
+    assert_eq!(lab.state(&full).await.details["tags"], "copied");
     lab.run(&source, "echo changed > /data/word; sync").await;
     lab.power(
         &source,

@@ -1,5 +1,7 @@
 //! A provider in a folder of its own, a guest, and patience.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -51,8 +53,13 @@ impl Lab {
 
     /// A provider below this folder.
     pub async fn at(folder: tempfile::TempDir) -> Self {
+        Self::tuned(folder, |_| ()).await
+    }
+
+    /// A provider below this folder, with another configuration than usual.
+    pub async fn tuned(folder: tempfile::TempDir, tune: impl FnOnce(&mut QemuConfig)) -> Self {
         let boot = BOOTS.acquire().await.expect("never closed");
-        let provider = open(folder.path()).await;
+        let provider = open_tuned(folder.path(), tune).await;
         provider
             .validate()
             .await
@@ -245,10 +252,71 @@ pub async fn told(
 }
 
 pub async fn open(folder: &Path) -> Arc<Qemu> {
+    open_tuned(folder, |_| ()).await
+}
+
+async fn open_tuned(folder: &Path, tune: impl FnOnce(&mut QemuConfig)) -> Arc<Qemu> {
     let mut config = QemuConfig::new(folder.join("state"));
     let images = guest_image().parent().expect("a folder").to_owned();
     config.image_dirs = vec![images, folder.to_owned()];
-    Qemu::open(config).await.expect("opened")
+    tune(&mut config);
+    let found_out = config.state_dir.join("accel.json");
+    share_knowledge(&found_out);
+    let provider = Qemu::open(config).await.expect("opened");
+    if let Ok(bytes) = std::fs::read(&found_out) {
+        // The first that found out has found out for all.
+        let _ = KNOWN.set(bytes);
+    }
+    provider
+}
+
+/// What guests run with takes seconds to find out, and is the same for all providers of this machine.
+static KNOWN: OnceLock<Vec<u8>> = OnceLock::new();
+
+fn share_knowledge(place: &Path) {
+    if let Some(known) = KNOWN.get().filter(|_| !place.exists()) {
+        std::fs::create_dir_all(place.parent().expect("a folder")).expect("made");
+        std::fs::write(place, known).expect("written");
+    }
+}
+
+/// A program in the place of another: everybody may run it, and write to `log` beside it.
+pub fn stand_in(folder: &Path, name: &str, script: &str) -> PathBuf {
+    let (program, log) = (folder.join(name), folder.join(format!("{name}.log")));
+    let script = script.replace("$LOG", &log.display().to_string());
+    let modes = [(&program, 0o755), (&log, 0o666)];
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("written");
+    std::fs::write(&log, "").expect("written");
+    for (path, mode) in modes {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("opened");
+    }
+    std::fs::set_permissions(folder, Permissions::from_mode(0o711)).expect("opened");
+    program
+}
+
+/// A disk that nothing can boot from: a machine with it is on and costs nothing.
+pub fn blank_image(folder: &Path) -> ImageSource {
+    let path = folder.join("blank.qcow2");
+    let made = Command::new("qemu-img")
+        .args(["create", "-q", "-f", "qcow2"])
+        .arg(&path)
+        .arg("1M")
+        .status();
+    assert!(made.expect("qemu-img is installed").success());
+    ImageSource {
+        path: path.display().to_string(),
+        ..ImageSource::default()
+    }
+}
+
+/// Whether a process of this number is there.
+pub fn runs(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+pub fn signal(pid: i32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+    rustix::process::kill_process(pid, signal).expect("there");
 }
 
 /// A small VM of the test guest, with a name and an owner of its own.

@@ -84,6 +84,8 @@ async fn survives_a_restart(lab: &mut Lab, vm: &polyvirt_contract::model::VmRef)
         .console(vm, ConsoleKind::Serial)
         .await
         .expect("attached");
+    // What it said before that is still known.
+    read_until(&mut console, "GUEST ready").await;
     console
         .input
         .send(Bytes::from_static(b"echo a-word-$((40+2))\n"))

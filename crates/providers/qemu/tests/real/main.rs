@@ -15,6 +15,8 @@ mod crash;
 mod datastore;
 mod firmware;
 mod images;
+mod kills;
 mod lab;
 mod life;
 mod limits;
+mod many;

@@ -24,9 +24,9 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
     let mark = bench.lab.ledger.mark()?;
     bench.lab.mock.reset_counts();
     tracing::info!("creating {vms} VMs");
-    let cpu = bench.lab.manager.cpu()?;
+    let cpu = bench.lab.manager.process.cpu()?;
     let took = create_and_wait(bench).await?;
-    let cpu = bench.lab.manager.cpu()?.saturating_sub(cpu);
+    let cpu = bench.lab.manager.process.cpu()?.saturating_sub(cpu);
     bench.lab.settle(REST).await?;
     let writes = bench.lab.ledger.since(mark)?;
     figures(bench, &writes);

@@ -22,7 +22,7 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
         .report
         .fact("large: speed of creation", format!("{speed} VMs a second"));
     bench.lab.settle(REST).await?;
-    let memory = bench.lab.manager.memory()?;
+    let memory = bench.lab.manager.process.memory()?;
     bench.figure(Name::MemoryLarge, large, memory.resident);
     bench.report.fact(
         "large: peak of memory",

@@ -5,7 +5,7 @@ use crate::commands::bench::budgets::Name;
 use crate::commands::bench::report::number;
 
 pub fn run(bench: &mut Bench) -> anyhow::Result<()> {
-    let memory = bench.lab.manager.memory()?;
+    let memory = bench.lab.manager.process.memory()?;
     bench.figure(Name::Memory, bench.plan.vms, memory.resident);
     bench
         .report

@@ -14,12 +14,12 @@ use std::time::Duration;
 const REST: Duration = Duration::from_secs(5);
 
 /// A time as a figure.
-fn seconds(time: Duration) -> f64 {
+pub fn seconds(time: Duration) -> f64 {
     time.as_secs_f64()
 }
 
 /// The value that the given share of all values does not exceed.
-fn percentile(values: &mut [f64], hundredths: usize) -> f64 {
+pub fn percentile(values: &mut [f64], hundredths: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() * hundredths).div_ceil(100).max(1);
     values.get(rank - 1).copied().unwrap_or(0.0)

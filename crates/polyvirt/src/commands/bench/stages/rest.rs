@@ -20,9 +20,9 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
         .pick(Duration::from_secs(65), Duration::from_secs(20));
     tracing::info!("resting for {} s", window.as_secs());
     let mark = bench.lab.ledger.mark()?;
-    let cpu = bench.lab.manager.cpu()?;
+    let cpu = bench.lab.manager.process.cpu()?;
     let calls = listen(&bench.lab.mock, window).await;
-    let cpu = bench.lab.manager.cpu()?.saturating_sub(cpu);
+    let cpu = bench.lab.manager.process.cpu()?.saturating_sub(cpu);
     let writes = bench.lab.ledger.since(mark)?;
     bench.figure(Name::RestWrites, bench.plan.vms, count(writes.total()));
     bench.figure(

@@ -43,7 +43,10 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
 }
 
 async fn facts(bench: &mut Bench, ready: Duration) -> anyhow::Result<()> {
-    let (memory, cpu) = (bench.lab.manager.memory()?, bench.lab.manager.cpu()?);
+    let (memory, cpu) = (
+        bench.lab.manager.process.memory()?,
+        bench.lab.manager.process.cpu()?,
+    );
     let passes = bench.lab.manager.activity().await?.passes;
     bench.report.fact(
         "restart: time until the caches were filled",

@@ -1,10 +1,8 @@
 //! The serial port, read all the time and shared by all who look; and the screen, which QEMU shares itself.
 
+mod log;
+
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -17,6 +15,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use self::log::Log;
 use crate::cmdline::{SERIAL_SOCKET, VNC_SOCKET};
 use crate::state::{OpenDir, VmDir};
 use crate::vm::Vm;
@@ -25,8 +24,6 @@ use crate::vm::Vm;
 const PAST: usize = 16 << 10;
 /// Pieces that a reader may be behind.
 const BEHIND: usize = 1024;
-/// The log is two files of at most this length: the newer one, and the one before it.
-const LOG: u64 = 512 << 10;
 const PIECE: usize = 4096;
 
 /// The serial port of a running VM.
@@ -43,15 +40,26 @@ struct Past {
 }
 
 impl Serial {
-    /// Takes hold of the port and begins to read.
+    /// Takes hold of the port of a machine that has not begun to run, and begins to read.
     pub(crate) async fn attach(folder: &OpenDir, dir: &VmDir) -> Result<Arc<Self>> {
+        Self::hold(folder, Log::open(dir.console_log()), VecDeque::new()).await
+    }
+
+    /// Takes hold of the port of a machine that runs. What it said in an earlier life of the provider is the past here too.
+    pub(crate) async fn attach_again(folder: &OpenDir, dir: &VmDir) -> Result<Arc<Self>> {
+        let log = Log::open(dir.console_log());
+        let said = log.tail(PAST);
+        Self::hold(folder, log, said.into()).await
+    }
+
+    async fn hold(folder: &OpenDir, log: Log, said: VecDeque<u8>) -> Result<Arc<Self>> {
         let stream = connect(folder, SERIAL_SOCKET).await?;
         let (reader, writer) = stream.into_split();
         let serial = Arc::new(Self {
             past: Mutex::new(Past {
-                bytes: VecDeque::new(),
+                bytes: said,
                 readers: broadcast::channel(BEHIND).0,
-                log: Log::open(dir.console_log()),
+                log,
             }),
             writer: tokio::sync::Mutex::new(writer),
             closed: CancellationToken::new(),
@@ -149,41 +157,6 @@ async fn read(
     closed.cancel();
 }
 
-/// A bounded log on disk. A log that cannot be written is no reason to stop anything.
-struct Log {
-    path: PathBuf,
-    file: Option<File>,
-    length: u64,
-}
-
-impl Log {
-    fn open(path: PathBuf) -> Self {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(&path)
-            .ok();
-        let length = file
-            .as_ref()
-            .and_then(|file| file.metadata().ok())
-            .map_or(0, |meta| meta.len());
-        Self { path, file, length }
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        if self.length >= LOG {
-            let older = self.path.with_extension("log.1");
-            let _ = std::fs::rename(&self.path, older);
-            *self = Self::open(self.path.clone());
-        }
-        let written = self.file.as_mut().map(|file| file.write_all(bytes));
-        if matches!(written, Some(Ok(()))) {
-            self.length += bytes.len() as u64;
-        }
-    }
-}
-
 /// Attaches to a console of a VM that runs.
 pub(crate) async fn attach(vm: &Vm, kind: ConsoleKind) -> Result<ConsoleSession> {
     let live = vm.must_live()?;
@@ -237,24 +210,4 @@ fn detached() -> ProviderError {
         ErrorKind::Unavailable,
         "The console is closed; attach again",
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_log_has_an_end() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("console.log");
-        let mut log = Log::open(path.clone());
-        let piece = vec![b'x'; 64 << 10];
-        for _ in 0..40 {
-            log.write(&piece);
-        }
-        let length = |path: PathBuf| std::fs::metadata(path).expect("there").len();
-        assert!(length(path.clone()) <= LOG + piece.len() as u64);
-        assert!(length(path.with_extension("log.1")) <= LOG + piece.len() as u64);
-        assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 2);
-    }
 }

@@ -1,4 +1,4 @@
-//! The manager as a process of its own, so that its memory is its own.
+//! A part of this program as a process of its own, so that its memory is its own.
 
 use std::fs::File;
 use std::io;
@@ -18,12 +18,11 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 const SHOWN_LOG_LINES: usize = 15;
 
-/// A running manager; dropping it kills it.
-pub struct Manager {
+/// A running process; dropping it kills it.
+pub struct Running {
+    name: &'static str,
     child: Child,
     pid: u32,
-    probes: SocketAddr,
-    metrics: SocketAddr,
     log: PathBuf,
 }
 
@@ -36,39 +35,36 @@ pub struct Memory {
     pub peak: f64,
 }
 
-/// What the manager's counters say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Activity {
-    /// Passes since it was started.
-    pub passes: u64,
-    /// Objects that wait to be looked at.
-    pub waiting: u64,
-}
-
-impl Manager {
-    /// Starts this program as a manager of one namespace and returns when its caches are filled.
-    pub async fn start(kubeconfig: &Path, namespace: &str, log: PathBuf) -> anyhow::Result<Self> {
-        let (probes, metrics) = (free_address().await?, free_address().await?);
-        let child = spawn(&arguments(kubeconfig, namespace, probes, metrics), &log)?;
-        let pid = child.id().context("The manager ended at once")?;
-        let mut manager = Self {
+impl Running {
+    /// Starts this program with these arguments and returns when it says that it is ready.
+    pub async fn start(
+        name: &'static str,
+        arguments: &[String],
+        probes: SocketAddr,
+        log: PathBuf,
+    ) -> anyhow::Result<Self> {
+        let child = spawn(arguments, &log)?;
+        let pid = child
+            .id()
+            .with_context(|| format!("The {name} ended at once"))?;
+        let mut running = Self {
+            name,
             child,
             pid,
-            probes,
-            metrics,
             log,
         };
-        manager.until_ready().await?;
-        Ok(manager)
+        running.until_ready(probes).await?;
+        Ok(running)
     }
 
-    async fn until_ready(&mut self) -> anyhow::Result<()> {
+    async fn until_ready(&mut self, probes: SocketAddr) -> anyhow::Result<()> {
         let begin = Instant::now();
-        while fetch(self.probes, "/readyz").await.is_err() {
+        while fetch(probes, "/readyz").await.is_err() {
             self.check_alive()?;
             if begin.elapsed() > START_LIMIT {
                 bail!(
-                    "The manager is not ready after {} s:\n{}",
+                    "The {} is not ready after {} s:\n{}",
+                    self.name,
                     START_LIMIT.as_secs(),
                     self.last_words()
                 );
@@ -82,7 +78,11 @@ impl Manager {
     pub fn check_alive(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
-            Some(status) => bail!("The manager ended with {status}:\n{}", self.last_words()),
+            Some(status) => bail!(
+                "The {} ended with {status}:\n{}",
+                self.name,
+                self.last_words()
+            ),
         }
     }
 
@@ -95,68 +95,37 @@ impl Manager {
 
     /// The memory that it occupies.
     pub fn memory(&self) -> anyhow::Result<Memory> {
-        let path = format!("/proc/{}/status", self.pid);
-        let status = std::fs::read_to_string(&path)
-            .with_context(|| format!("Cannot read {path}: the bench needs Linux"))?;
+        let status = self.proc_file("status")?;
         let mib = |field| {
             kib_after(&status, field)
                 .map(|kib| f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / 1024.0)
         };
         match (mib("VmRSS:"), mib("VmHWM:")) {
             (Some(resident), Some(peak)) => Ok(Memory { resident, peak }),
-            _ => bail!("The manager has no memory any more:\n{}", self.last_words()),
+            _ => bail!(
+                "The {} has no memory any more:\n{}",
+                self.name,
+                self.last_words()
+            ),
         }
     }
 
     /// The processor time that it has used so far.
     pub fn cpu(&self) -> anyhow::Result<Duration> {
-        let path = format!("/proc/{}/stat", self.pid);
-        let stat = std::fs::read_to_string(&path)
-            .with_context(|| format!("Cannot read {path}: the bench needs Linux"))?;
-        Ok(cpu_in(&stat))
+        Ok(cpu_in(&self.proc_file("stat")?))
     }
 
-    /// What its counters say.
-    pub async fn activity(&mut self) -> anyhow::Result<Activity> {
-        self.check_alive()?;
-        let text = fetch(self.metrics, "/metrics")
-            .await
-            .context("The manager does not serve its metrics")?;
-        Ok(activity(&text))
+    fn proc_file(&self, name: &str) -> anyhow::Result<String> {
+        let path = format!("/proc/{}/{name}", self.pid);
+        std::fs::read_to_string(&path)
+            .with_context(|| format!("Cannot read {path}: the bench needs Linux"))
     }
 
     /// Kills it, as a crash would.
     pub async fn kill(&mut self) -> anyhow::Result<()> {
-        self.child.kill().await.context("Cannot stop the manager")
+        let killed = self.child.kill().await;
+        killed.with_context(|| format!("Cannot stop the {}", self.name))
     }
-}
-
-fn arguments(
-    kubeconfig: &Path,
-    namespace: &str,
-    probes: SocketAddr,
-    metrics: SocketAddr,
-) -> Vec<String> {
-    let kubeconfig = kubeconfig.display().to_string();
-    let (probes, metrics) = (probes.to_string(), metrics.to_string());
-    let words = [
-        "manager",
-        "--kubeconfig",
-        &kubeconfig,
-        "--namespaces",
-        namespace,
-    ];
-    let addresses = [
-        "--health-probe-bind-address",
-        &probes,
-        "--metrics-bind-address",
-        &metrics,
-    ];
-    words
-        .into_iter()
-        .chain(addresses)
-        .map(str::to_owned)
-        .collect()
 }
 
 /// Starts it through `setpriv` where there is one: then it ends even if we are killed.
@@ -184,27 +153,12 @@ fn start(mut command: Command, arguments: &[String], log: &Path) -> io::Result<C
         .spawn()
 }
 
-async fn free_address() -> anyhow::Result<SocketAddr> {
+/// A port of this machine that nobody listens on.
+pub async fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .context("No port is free on 127.0.0.1")?;
     Ok(listener.local_addr()?)
-}
-
-fn activity(metrics: &str) -> Activity {
-    let sum = |name: &str| {
-        let lines = metrics.lines().filter(|line| {
-            line.strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with(['{', ' ']))
-        });
-        lines
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
-            .sum()
-    };
-    Activity {
-        passes: sum("virtrigaud_manager_reconcile_total"),
-        waiting: sum("virtrigaud_queue_depth"),
-    }
 }
 
 /// Time in user and system mode, which the kernel tells in hundredths of a second. The name before may hold spaces.
@@ -231,21 +185,6 @@ pub fn kib_after(text: &str, word: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counters_are_summed_over_their_labels() {
-        let text = "# TYPE virtrigaud_manager_reconcile counter\n\
-                    virtrigaud_manager_reconcile_total{kind=\"VMClass\",outcome=\"success\"} 3\n\
-                    virtrigaud_manager_reconcile_total{kind=\"Provider\",outcome=\"wait\"} 4\n\
-                    virtrigaud_queue_depth 5\n";
-        assert_eq!(
-            activity(text),
-            Activity {
-                passes: 7,
-                waiting: 5
-            }
-        );
-    }
 
     #[test]
     fn processor_time_is_read_from_proc() {

@@ -3,38 +3,33 @@
 //! A full copy has disks of its own over the same prepared image. A linked one also shares what its source has written: the
 //! source's first disk becomes a layer among the images, and both go on above it.
 
+mod cards;
+
 use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 
-use polyvirt_contract::model::{CloneMode, CloneVm, Cloned, NicSpec, StaticAddress};
-use polyvirt_contract::{ProviderError, Result};
-use serde::Deserialize;
+use polyvirt_contract::Result;
+use polyvirt_contract::model::{CloneMode, CloneVm, Cloned, NicSpec};
+use polyvirt_contract::rules::{self, CloneSize};
 
 use crate::core::Core;
 use crate::seed::{Documents, Guest};
-use crate::state::{self, Hardware, ImageRecord, OpenDir, Plugged, Record, Stage};
+use crate::state::{Hardware, ImageRecord, OpenDir, Plugged, Record, Stage};
 use crate::uuid::Uuid;
 use crate::vm::{self, Live, Origin, Vm};
 use crate::{agent, errors, image};
 
-/// The parts of a guest customization that act here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Customization {
-    hostname: String,
-    tags: Vec<String>,
-    networks: Vec<CardCustomization>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct CardCustomization {
-    name: String,
-    ip_address: String,
-    subnet_mask: String,
-    gateway: String,
-    dns: Vec<String>,
-}
+/// The fields of a guest customization that act here.
+const CUSTOMIZES: &[&str] = &[
+    "hostname",
+    "tags[]",
+    "networks[].name",
+    "networks[].dhcp",
+    "networks[].ipAddress",
+    "networks[].subnetMask",
+    "networks[].gateway",
+    "networks[].dns[]",
+];
 
 /// All that is needed to make a copy.
 pub(crate) struct Copy {
@@ -64,19 +59,16 @@ pub(crate) async fn clone_vm(core: &Arc<Core>, request: CloneVm) -> Result<Clone
 fn copy(core: &Core, request: &CloneVm) -> Result<(Record, Copy)> {
     let source = core.by_id(&request.source)?;
     source.must_be_whole()?;
-    if request.target_name.is_empty() {
-        return Err(ProviderError::invalid(
-            "spec.target.name",
-            "A clone needs a name",
-        ));
-    }
-    let custom = customization(&request.customize_json)?;
+    let wish = rules::read_clone(request, CUSTOMIZES)?;
+    let custom = wish.customization;
     let uuid = match &request.owner {
         Some(owner) => Uuid::of_identity(&owner.identity),
         None => Uuid::random().map_err(|e| errors::internal(format!("No random number: {e}")))?,
     };
     let mut record = as_new(&source.copy(), uuid, request);
-    resize(&mut record.hardware, request)?;
+    if let Some(size) = wish.size {
+        resize(&mut record.hardware, size);
+    }
     if !custom.tags.is_empty() {
         record.tags.clone_from(&custom.tags);
     }
@@ -85,10 +77,7 @@ fn copy(core: &Core, request: &CloneVm) -> Result<(Record, Copy)> {
     } else {
         custom.hostname
     };
-    let cards = record.hardware.nics.iter().filter(|nic| !nic.implicit);
-    let cards = cards
-        .map(|nic| card(nic, &custom.networks))
-        .collect::<Result<_>>()?;
+    let cards = cards::of_copy(&record.hardware.nics, &custom.networks)?;
     Ok((
         record,
         Copy {
@@ -124,72 +113,10 @@ fn as_new(source: &Record, uuid: Uuid, request: &CloneVm) -> Record {
     }
 }
 
-fn resize(hardware: &mut Hardware, request: &CloneVm) -> Result<()> {
-    let Some(class) = &request.class else {
-        return Ok(());
-    };
-    if class.cpu == 0 || class.memory_mib == 0 {
-        let message = "The class of a clone needs CPUs and memory";
-        return Err(ProviderError::invalid("spec.target.classRef", message));
-    }
-    hardware.cpu = class.cpu;
-    hardware.memory_mib = class.memory_mib;
-    let root = class.disk_defaults.as_ref().map_or(0, |disk| disk.size_gib);
-    hardware.root_gib = hardware.root_gib.max(root);
-    Ok(())
-}
-
-fn customization(json: &str) -> Result<Customization> {
-    if json.trim().is_empty() {
-        return Ok(Customization::default());
-    }
-    serde_json::from_str(json).map_err(|error| {
-        let message = format!("The customization cannot be read: {error}");
-        ProviderError::invalid("spec.customization", message)
-    })
-}
-
-/// A card of the copy: by DHCP, or with the address that the customization gives it. Its source's address stays there.
-fn card(nic: &state::Nic, custom: &[CardCustomization]) -> Result<NicSpec> {
-    let wanted = custom
-        .iter()
-        .find(|card| card.name == nic.name && !card.ip_address.is_empty());
-    let address = wanted.map(address).transpose()?;
-    Ok(NicSpec {
-        name: nic.name.clone(),
-        mac: nic.mac.clone(),
-        mtu: nic.mtu,
-        address,
-        ..NicSpec::default()
-    })
-}
-
-fn address(card: &CardCustomization) -> Result<StaticAddress> {
-    let prefix = if card.ip_address.contains(':') {
-        Some(64)
-    } else {
-        prefix(&card.subnet_mask)
-    };
-    let prefix = prefix.ok_or_else(|| {
-        let message = format!(
-            "{:?} is no subnet mask; write one like 255.255.255.0",
-            card.subnet_mask
-        );
-        ProviderError::invalid("spec.customization.networks", message)
-    })?;
-    Ok(StaticAddress {
-        ip: card.ip_address.clone(),
-        prefix,
-        gateway: card.gateway.clone(),
-        dns: card.dns.clone(),
-    })
-}
-
-/// From `255.255.255.0` to 24; `None` for a mask with holes.
-fn prefix(mask: &str) -> Option<u8> {
-    let bits = u32::from(mask.parse::<std::net::Ipv4Addr>().ok()?);
-    let ones = bits.leading_ones();
-    (bits.count_ones() == ones).then(|| u8::try_from(ones).ok())?
+fn resize(hardware: &mut Hardware, size: CloneSize) {
+    hardware.cpu = size.cpu;
+    hardware.memory_mib = size.memory_mib;
+    hardware.root_gib = hardware.root_gib.max(size.root_gib);
 }
 
 /// Makes the disks and the seed of a copy. The source is held while it is read.
@@ -360,22 +287,4 @@ async fn make_layer(core: &Core, source: &Vm, from: &Record) -> Result<String> {
     std::fs::rename(source.dir.file("root.new"), source.dir.file(Record::ROOT)).map_err(failed)?;
     core.user.take_back(&disk, 0o444)?;
     Ok(id)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masks_become_prefixes() {
-        for (mask, expected) in [
-            ("255.255.255.0", Some(24)),
-            ("255.255.255.255", Some(32)),
-            ("0.0.0.0", Some(0)),
-            ("255.0.255.0", None),
-            ("x", None),
-        ] {
-            assert_eq!(prefix(mask), expected, "{mask}");
-        }
-    }
 }
