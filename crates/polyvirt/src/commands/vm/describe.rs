@@ -7,13 +7,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use polyvirt_api::infra::{ObjectRef, VirtualMachine};
 
-use super::{Cluster, events, list::age_of, print};
+use super::options::Shown;
+use super::{Cluster, events, list::age_of, print, print_object};
 use crate::commands::table::{Cell, Colours, Paint, Table, age};
 
 /// Shows all that is known of a VM.
-pub async fn run(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
-    let vm = cluster.vm(name).await?;
-    let events = events::of(cluster, name).await?;
+pub async fn run(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
+    let vm = cluster.vm(&options.name).await?;
+    if let Some(format) = options.output {
+        return print_object(&vm, format);
+    }
+    let events = events::of(cluster, &options.name).await?;
     let (now, colours) = (Timestamp::now(), Colours::of_stdout());
     let mut text = facts(&vm, now);
     let conditions = vm.status.iter().flat_map(|status| &status.conditions);

@@ -3,16 +3,24 @@
 use std::process::ExitStatus;
 
 use anyhow::{Context, bail};
+use polyvirt_api::infra::PowerState;
 use tokio::process::Command;
 
-use super::Cluster;
 use super::options::Ssh;
+use super::{Cluster, is_off, say};
 use crate::exit::Failure;
+
+/// How ssh ends if the fault is its own or the network's.
+const CANNOT_CONNECT: i32 = 255;
 
 /// Runs ssh to the guest's first address, and ends with its exit code.
 pub async fn run(cluster: &Cluster, options: &Ssh) -> anyhow::Result<()> {
     let vm = cluster.vm(&options.name).await?;
-    let ips = vm.status.map(|status| status.ips).unwrap_or_default();
+    let status = vm.status.unwrap_or_default();
+    if status.power_state == Some(PowerState::Off) {
+        bail!(is_off(&options.name));
+    }
+    let ips = status.ips;
     let Some(ip) = ips.first() else {
         bail!(
             "{} has told no address yet: `polyvirt vm describe {}` shows what it waits for",
@@ -24,7 +32,14 @@ pub async fn run(cluster: &Cluster, options: &Ssh) -> anyhow::Result<()> {
         .args(arguments(ip, options))
         .status()
         .await;
-    ended(status.context("ssh cannot be started: install openssh-client")?)
+    let status = status.context("ssh cannot be started: install openssh-client")?;
+    if status.code() == Some(CANNOT_CONNECT) {
+        say(&format!(
+            "ssh failed. An address of a network inside QEMU is not reachable from here: `polyvirt vm exec {name} -- COMMAND` and `polyvirt vm console {name}` always are",
+            name = options.name
+        ));
+    }
+    ended(status)
 }
 
 /// Options first, then the address, then the command, as ssh wants them.
