@@ -26,6 +26,8 @@ is_root() { [ "$(id -u)" = 0 ]; }
 as_root() {
   if is_root; then "$@"; else sudo "$@"; fi
 }
+# Asks for a password if there is somebody to ask.
+can_become_root() { is_root || { has sudo && sudo --validate; }; }
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
@@ -98,7 +100,7 @@ apt_install() {
 
 install_packages() {
   local command="apt-get install $*"
-  is_root || has sudo || die "missing packages: $*. There is neither root nor sudo. As root, run: $0"
+  can_become_root || die "missing packages: $*. Only root can install them, and sudo is not there or refuses. As root, run: $0"
   say "installing $*"
   if is_debian_12; then add_backports; fi
   as_root apt-get update -qq -o DPkg::Lock::Timeout=300 || say "the lists could not be updated; trying with the old ones"

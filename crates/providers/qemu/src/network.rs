@@ -73,6 +73,7 @@ async fn plug(name: &str, nic: &Nic) -> Result<()> {
     ip(&["link", "set", "dev", name, "up"]).await
 }
 
+/// The host may get what it lacks without a word to us, so these are tried again.
 fn check_bridge(nic: &Nic) -> Result<()> {
     let bridge = Path::new(DEVICES).join(&nic.bridge).join("bridge");
     if !bridge.is_dir() {
@@ -80,10 +81,7 @@ fn check_bridge(nic: &Nic) -> Result<()> {
             "The host has no bridge {}; make it, or name another",
             nic.bridge
         );
-        return Err(ProviderError::invalid(
-            "network.libvirt.bridge.name",
-            message,
-        ));
+        return Err(errors::precondition(message).at("network.libvirt.bridge.name"));
     }
     let filters = std::fs::read_to_string(bridge.join("vlan_filtering")).unwrap_or_default();
     if nic.vlan != 0 && filters.trim() != "1" {
@@ -91,7 +89,7 @@ fn check_bridge(nic: &Nic) -> Result<()> {
             "The bridge {0} does not tell VLANs apart; turn that on (ip link set {0} type bridge vlan_filtering 1), or name a bridge of that VLAN",
             nic.bridge
         );
-        return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.networks"));
+        return Err(errors::precondition(message).at("spec.networks"));
     }
     Ok(())
 }

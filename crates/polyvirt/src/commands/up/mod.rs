@@ -81,12 +81,15 @@ async fn everything(
 
 /// Whoever meets a port that is taken wants to know how to choose another one.
 fn with_flags(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<polyvirt_testkit::Error>() {
-        Some(polyvirt_testkit::Error::PortTaken { .. }) => anyhow::anyhow!(
-            "{error} (--api-port, --etcd-port, --gateway-port, --metrics-port, --health-port)"
-        ),
-        _ => error,
-    }
+    let Some(polyvirt_testkit::Error::PortTaken { name, .. }) = error.downcast_ref() else {
+        return error;
+    };
+    let flags = match name.as_str() {
+        "etcd" => "--etcd-port",
+        "kube-apiserver" => "--api-port",
+        _ => "--gateway-port, --metrics-port or --health-port",
+    };
+    anyhow::anyhow!("{error} with {flags}")
 }
 
 /// VMs of root run as another user, who must be able to pass through this folder to its own. Nobody can list it, and all

@@ -51,6 +51,8 @@ fn facts(vm: &VirtualMachine, now: Timestamp) -> String {
         .power_state
         .map_or("unknown".to_owned(), |p| format!("{p:?}"));
     let size = status.current_resources.unwrap_or_default();
+    let told = |key: &str| status.provider.get(key).cloned().unwrap_or_default();
+    let (agent, accelerator, user) = (told("guestAgent"), told("accelerator"), told("runsAs"));
     let rows = [
         ("Name", vm.name_any()),
         ("Namespace", vm.namespace().unwrap_or_default()),
@@ -73,6 +75,9 @@ fn facts(vm: &VirtualMachine, now: Timestamp) -> String {
         ),
         ("Disks", disks(vm)),
         ("Networks", networks(vm)),
+        ("Guest agent", agent),
+        ("Accelerator", accelerator),
+        ("Runs as", user),
         ("Restart needed", status.restart_required.join(", ")),
     ];
     let shown = rows.into_iter().filter(|(_, value)| !value.is_empty());

@@ -10,6 +10,8 @@ use super::options::Ssh;
 use super::{Cluster, is_off, say};
 use crate::exit::Failure;
 
+/// The options of ssh that have a value.
+const WITH_VALUE: &str = "BbcDEeFIiJLlmOopQRSWw";
 /// How ssh ends if the fault is its own or the network's.
 const CANNOT_CONNECT: i32 = 255;
 
@@ -49,9 +51,19 @@ fn arguments(ip: &str, options: &Ssh) -> Vec<String> {
         None => ip.to_owned(),
     };
     let mut words = options.arguments.clone();
-    let command = words.iter().position(|word| !word.starts_with('-'));
-    words.insert(command.unwrap_or(words.len()), address);
+    words.insert(options_end(&words), address);
     words
+}
+
+/// Where the options end. Some have their value in the next word.
+fn options_end(words: &[String]) -> usize {
+    let mut at = 0;
+    while let Some(letters) = words.get(at).and_then(|word| word.strip_prefix('-')) {
+        let with_value = letters.find(|letter| WITH_VALUE.contains(letter));
+        let value_follows = with_value.is_some_and(|found| found + 1 == letters.len());
+        at += if value_follows { 2 } else { 1 };
+    }
+    at.min(words.len())
 }
 
 fn ended(status: ExitStatus) -> anyhow::Result<()> {
@@ -77,6 +89,25 @@ mod tests {
         assert_eq!(
             arguments("10.0.0.1", &ssh(Some("ada"), &["-v", "uptime", "-p"])),
             ["-v", "ada@10.0.0.1", "uptime", "-p"]
+        );
+        assert_eq!(
+            arguments(
+                "10.0.0.1",
+                &ssh(None, &["-vp", "2222", "-oBatchMode=yes", "-i", "key", "id"])
+            ),
+            [
+                "-vp",
+                "2222",
+                "-oBatchMode=yes",
+                "-i",
+                "key",
+                "10.0.0.1",
+                "id"
+            ]
+        );
+        assert_eq!(
+            arguments("10.0.0.1", &ssh(None, &["-i"])),
+            ["-i", "10.0.0.1"]
         );
     }
 }
