@@ -10,8 +10,8 @@ OLDEST_QEMU=8.2
 VM_USER=polyvirt-qemu
 BACKPORTS=/etc/apt/sources.list.d/polyvirt-backports.sources
 QEMU_PACKAGES=(qemu-system-x86 qemu-utils)
-OTHER_PACKAGES=(ovmf cpio dosfstools e2fsprogs fdisk kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
-PROGRAMS=(qemu-system-x86_64 qemu-img cpio mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd)
+OTHER_PACKAGES=(ovmf cpio dosfstools e2fsprogs fdisk iproute2 kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
+PROGRAMS=(qemu-system-x86_64 qemu-img cpio ip mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd)
 
 # What lies in sbin is not in the PATH of a Debian user.
 export PATH=$PATH:/usr/sbin:/sbin

@@ -72,8 +72,8 @@ fn path_hint() -> Option<String> {
         let found = std::env::split_paths(&path).any(|p| p.join(name).is_file());
         folder.filter(|folder| !found && folder.join(name).is_file())
     });
-    let missing: String = missing.map(|f| format!(":{}", f.display())).collect();
-    (!missing.is_empty()).then(|| format!("  export PATH=$PATH{missing}"))
+    let missing: Vec<_> = missing.map(|f| f.display().to_string()).collect();
+    (!missing.is_empty()).then(|| format!("  export PATH=$PATH:{}", missing.join(":")))
 }
 
 fn hint(command: &str, meaning: &str) -> String {

@@ -167,7 +167,7 @@ fn percentage(status: &VMImageStatus) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn image(status: Value) -> VMImage {
+    fn image(status: &Value) -> VMImage {
         serde_json::from_value(json!({
             "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMImage",
             "metadata": {"name": "guest", "generation": 2},
@@ -179,15 +179,15 @@ mod tests {
 
     #[test]
     fn only_what_is_said_of_the_present_source_counts() {
-        let old = image(json!({"phase": "Ready", "observedGeneration": 1}));
+        let old = image(&json!({"phase": "Ready", "observedGeneration": 1}));
         assert!(matches!(stage(&old), Stage::Under(_)));
-        let ready = image(json!({"phase": "Ready", "observedGeneration": 2}));
+        let ready = image(&json!({"phase": "Ready", "observedGeneration": 2}));
         assert_eq!(stage(&ready), Stage::Ready);
         let half = json!({"phase": "Importing", "observedGeneration": 2, "importProgress": {"percentage": 50}});
-        assert_eq!(stage(&image(half)), Stage::Under("50 %".to_owned()));
+        assert_eq!(stage(&image(&half)), Stage::Under("50 %".to_owned()));
         let failed = json!({"phase": "Failed", "observedGeneration": 2, "message": "answered 404"});
         let why = Stage::Failed("answered 404".to_owned());
-        assert_eq!(stage(&image(failed)), why);
+        assert_eq!(stage(&image(&failed)), why);
     }
 
     #[test]

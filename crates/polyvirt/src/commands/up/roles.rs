@@ -33,8 +33,7 @@ mod tests {
         let roles = roles().expect("readable");
         let names: Vec<_> = roles.iter().map(ResourceExt::name_any).collect();
         assert_eq!(names, ["polyvirt-guests", "polyvirt-guest-logs"]);
-        let rules = roles.iter().flat_map(|role| role.rules.iter().flatten());
-        for rule in rules {
+        for rule in roles.iter().flat_map(|role| role.rules.iter().flatten()) {
             let groups = rule.api_groups.iter().flatten();
             assert!(groups.eq(["subresources.polyvirt.io"]), "{rule:?}");
         }

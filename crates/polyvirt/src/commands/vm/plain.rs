@@ -32,27 +32,39 @@ impl Plain {
     }
 
     fn step(self, byte: u8, text: &mut Vec<u8>) -> Self {
-        match (self, byte) {
-            (_, ESCAPE) => Self::Escape,
-            (Self::Escape, b'[') => Self::Sequence,
-            (Self::Escape, b']' | b'P' | b'X' | b'^' | b'_') => Self::Command,
-            (Self::Escape, b' '..=b'/') => Self::Escape,
-            (Self::Sequence, b' '..=b'?') => Self::Sequence,
-            (Self::Command, BELL) | (Self::Escape | Self::Sequence, _) => Self::Text,
-            (Self::Command, _) => Self::Command,
-            (Self::Utf8, 0x80..=0x9F) => Self::Text,
-            (Self::Utf8, _) => {
-                text.push(0xC2);
-                Self::Text.step(byte, text)
-            }
-            (Self::Text, 0xC2) => Self::Utf8,
-            (Self::Text, byte) => {
-                if !byte.is_ascii_control() || matches!(byte, b'\n' | b'\t') {
-                    text.push(byte);
-                }
-                Self::Text
-            }
+        if byte == ESCAPE {
+            return Self::Escape;
         }
+        match self {
+            Self::Text => in_text(byte, text),
+            Self::Escape => after_escape(byte),
+            Self::Sequence if matches!(byte, b' '..=b'?') => self,
+            Self::Command if byte != BELL => self,
+            Self::Utf8 if !matches!(byte, 0x80..=0x9F) => {
+                text.push(0xC2);
+                in_text(byte, text)
+            }
+            Self::Sequence | Self::Command | Self::Utf8 => Self::Text,
+        }
+    }
+}
+
+fn in_text(byte: u8, text: &mut Vec<u8>) -> Plain {
+    if byte == 0xC2 {
+        return Plain::Utf8;
+    }
+    if !byte.is_ascii_control() || matches!(byte, b'\n' | b'\t') {
+        text.push(byte);
+    }
+    Plain::Text
+}
+
+fn after_escape(byte: u8) -> Plain {
+    match byte {
+        b'[' => Plain::Sequence,
+        b']' | b'P' | b'X' | b'^' | b'_' => Plain::Command,
+        b' '..=b'/' => Plain::Escape,
+        _ => Plain::Text,
     }
 }
 
