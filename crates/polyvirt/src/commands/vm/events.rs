@@ -36,8 +36,13 @@ pub async fn of(cluster: &Cluster, name: &str) -> anyhow::Result<Vec<Event>> {
     let list = api.list(&ListParams::default().fields(&fields)).await;
     let list = list.map_err(|e| unreachable(cluster, e, "Events cannot be read"))?;
     let mut events = list.items;
-    events.sort_by_key(last_seen);
+    events.sort_by_key(|event| (last_seen(event), written(event)));
     Ok(events)
+}
+
+/// Times are of whole seconds; within one, the order of writing is the best that is known.
+fn written(event: &Event) -> Option<u64> {
+    event.metadata.resource_version.as_ref()?.parse().ok()
 }
 
 /// Events of the newer API have their times elsewhere.
