@@ -85,6 +85,11 @@ impl ErrorKind {
         )
     }
 
+    /// Whether the provider itself may never have answered: the request may still be on its way, or at work.
+    pub const fn is_unanswered(self) -> bool {
+        matches!(self, Self::Timeout | Self::Unavailable | Self::Cancelled)
+    }
+
     /// Whether the failure speaks about the provider itself and not about one VM: the circuit breaker counts these.
     pub const fn blames_provider(self) -> bool {
         matches!(

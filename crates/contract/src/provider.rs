@@ -22,6 +22,8 @@ pub type Result<T> = std::result::Result<T, ProviderError>;
 /// - A call that returns a task has *accepted* the work; the caller learns the end from `watch` or `task_status`.
 /// - Every mutation may be sent again after a lost reply and must then end in the same state.
 /// - `create` with an owner is find-or-create by the owner's identity: it returns the VM that is there.
+/// - A `create` that goes on after its caller has gone is at once to be found by its identity, as [`Creating`](crate::model::Stage::Creating) until
+///   it is whole; one that is not begun by then is given up within seconds.
 /// - A mutation with an owner on a VM of another identity is refused with `IdentityConflict`.
 /// - Dropping the future of a mutation must leave the VM in a state from which the same call converges.
 #[async_trait]

@@ -69,6 +69,9 @@ pub trait Cluster: Send + Sync {
     /// Writes, and returns the object as it is now (JSON).
     async fn patch(&self, key: &Key, patch: Patch) -> Result<String, ClusterError>;
 
+    /// Deletes the object, if it is still the one of that UID. What its finalizers wait for comes first.
+    async fn delete(&self, key: &Key, uid: &str) -> Result<(), ClusterError>;
+
     /// The data of a Secret; `None` if it does not exist.
     async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError>;
 

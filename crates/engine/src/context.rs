@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_api::infra::{
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+};
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_plan::virtual_machine::Sent;
@@ -12,8 +14,10 @@ use polyvirt_plan::virtual_machine::Sent;
 use crate::cluster::Cluster;
 use crate::link::Links;
 use crate::runtime::key::ObjectKey;
+use crate::runtime::snapshot_index::SnapshotIndex;
 use crate::runtime::store::Store;
 use crate::runtime::vm_index::VmIndex;
+use crate::snapshot::refusals::Refusals;
 
 /// The caches, one a kind.
 #[derive(Default)]
@@ -30,6 +34,10 @@ pub struct Stores {
     pub images: Store<VMImage>,
     /// Networks.
     pub networks: Store<VMNetworkAttachment>,
+    /// Snapshots.
+    pub snapshots: Store<VMSnapshot>,
+    /// Which snapshots are of which VM.
+    pub snapshot_index: SnapshotIndex,
 }
 
 /// What the process remembers of one VM between passes. Losing it costs a question to the provider, never correctness.
@@ -58,6 +66,8 @@ pub trait Observer: Send + Sync {
     fn vm(&self, change: crate::runtime::store::Change<VirtualMachine>);
     /// An image changed.
     fn image(&self, change: crate::runtime::store::Change<VMImage>);
+    /// A snapshot changed.
+    fn snapshot(&self, change: crate::runtime::store::Change<VMSnapshot>);
 }
 
 /// What every pass works with.
@@ -72,6 +82,8 @@ pub struct Context {
     pub clock: Clock,
     /// Told of our own writes.
     pub observer: Arc<dyn Observer>,
+    /// Snapshots that providers refused.
+    pub refusals: Refusals,
     memos: Mutex<HashMap<ObjectKey, Memo>>,
 }
 
@@ -90,6 +102,7 @@ impl Context {
             links,
             clock,
             observer,
+            refusals: Refusals::default(),
             memos: Mutex::default(),
         }
     }

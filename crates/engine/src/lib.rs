@@ -11,4 +11,5 @@ pub mod next;
 pub mod provider;
 pub mod runtime;
 pub mod shared;
+pub mod snapshot;
 pub mod virtual_machine;

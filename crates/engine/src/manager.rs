@@ -23,7 +23,7 @@ use crate::runtime::key::{Key, Kind};
 use crate::runtime::kube_cluster::KubeCluster;
 use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
 use crate::runtime::watch::{Scope, objects, secrets};
-use crate::{image, provider, shared, virtual_machine};
+use crate::{image, provider, shared, snapshot, virtual_machine};
 
 /// How the manager runs.
 #[derive(Clone, Debug)]
@@ -192,6 +192,7 @@ impl Manager {
             feed!(classes, class_changed),
             feed!(images, image_changed),
             feed!(networks, network_changed),
+            feed!(snapshots, snapshot_changed),
         ]
     }
 }
@@ -239,6 +240,7 @@ impl Parts {
             .queue_depth
             .set(i64::try_from(self.queue.waiting()).unwrap_or(i64::MAX));
         self.count(ticket.key.kind);
+        self.count_tasks(&ticket.lane);
         self.schedule(&ticket.key, &ticket.lane, next);
     }
 
@@ -250,12 +252,23 @@ impl Parts {
             Kind::VMClass => stores.classes.len(),
             Kind::VMImage => stores.images.len(),
             Kind::VMNetworkAttachment => stores.networks.len(),
+            Kind::VMSnapshot => stores.snapshots.len(),
         };
         let label = KindLabel { kind: kind.name() };
         self.metrics
             .objects
             .get_or_create(&label)
             .set(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    fn count_tasks(&self, lane: &Lane) {
+        let Lane::Provider(key) = lane else { return };
+        let provider = self.ctx.stores.providers.get(key);
+        if let (Some(provider), Some(link)) = (provider, self.ctx.links.get(key)) {
+            let number = link.seen(|seen| seen.tasks_awaited());
+            self.metrics
+                .tasks(&provider::labels(key, &provider), number);
+        }
     }
 
     async fn reconcile(&self, key: &Key) -> Next {
@@ -265,6 +278,7 @@ impl Parts {
             Kind::VMClass => shared::class::reconcile(&self.ctx, &key.object).await,
             Kind::VMImage => image::reconcile(&self.ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
+            Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
         }
     }
 

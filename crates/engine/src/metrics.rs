@@ -77,6 +77,17 @@ pub struct ErrorLabels {
     pub component: &'static str,
 }
 
+/// What runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct BuildLabels {
+    /// The version of the program.
+    pub version: &'static str,
+    /// The commit it was built from, where the build said so.
+    pub git_sha: &'static str,
+    /// `manager`.
+    pub component: &'static str,
+}
+
 /// All that the manager counts.
 #[derive(Clone)]
 pub struct Metrics {
@@ -88,6 +99,8 @@ pub struct Metrics {
     circuit: Family<ProviderLabels, Gauge>,
     circuit_failures: Family<ProviderLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
+    tasks: Family<ProviderLabels, Gauge>,
+    build: Family<BuildLabels, Gauge>,
     /// Objects that wait to be looked at.
     pub queue_depth: Gauge,
     /// VMs by kind of object in the cache.
@@ -109,6 +122,18 @@ fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 4.0, 9))
 }
 
+/// Always one; its labels are what it tells.
+fn build() -> Family<BuildLabels, Gauge> {
+    let build = Family::<BuildLabels, Gauge>::default();
+    let labels = BuildLabels {
+        version: env!("CARGO_PKG_VERSION"),
+        git_sha: option_env!("POLYVIRT_GIT_SHA").unwrap_or("unknown"),
+        component: "manager",
+    };
+    build.get_or_create(&labels).set(1);
+    build
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self {
@@ -120,6 +145,8 @@ impl Default for Metrics {
             circuit: Family::default(),
             circuit_failures: Family::default(),
             errors: Family::default(),
+            tasks: Family::default(),
+            build: build(),
             queue_depth: Gauge::default(),
             objects: Family::default(),
         }
@@ -171,6 +198,12 @@ impl Metrics {
             "Objects that wait to be looked at",
             self.queue_depth.clone(),
         );
+        registry.register(
+            "provider_tasks_inflight",
+            "Tasks of providers that are waited for",
+            self.tasks.clone(),
+        );
+        registry.register("build_info", "What runs", self.build.clone());
         registry.register("objects", "Objects in the cache", self.objects.clone());
     }
 
@@ -230,6 +263,12 @@ impl Metrics {
         }
     }
 
+    /// So many tasks of a provider are waited for now.
+    pub fn tasks(&self, provider: &ProviderLabels, number: usize) {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.tasks.get_or_create(provider).set(number);
+    }
+
     /// A provider's circuit moved.
     pub fn circuit(&self, provider: &ProviderLabels, circuit: Circuit) {
         self.circuit.get_or_create(provider).set(circuit as i64);
@@ -241,6 +280,7 @@ impl Metrics {
     /// A Provider is gone: its series go with it.
     pub fn forget(&self, provider: &ProviderLabels) {
         self.circuit.remove(provider);
+        self.tasks.remove(provider);
         self.circuit_failures.remove(provider);
     }
 }

@@ -51,9 +51,13 @@ pub mod kind {
     pub const CAPABILITIES: &str = "CapabilitiesReported";
     /// An image is on its way.
     pub const IMPORTING: &str = "Importing";
+    /// The guest had written its buffers out when the snapshot was taken.
+    pub const QUIESCED: &str = "Quiesced";
+    /// The VM went back to the snapshot that it was told to.
+    pub const REVERTED: &str = "Reverted";
 
     /// All of them. Conditions of other kinds are other people's.
-    pub const ALL: [&str; 11] = [
+    pub const ALL: [&str; 13] = [
         READY,
         PROVISIONING,
         RECONFIGURING,
@@ -65,6 +69,8 @@ pub mod kind {
         AVAILABLE,
         CAPABILITIES,
         IMPORTING,
+        QUIESCED,
+        REVERTED,
     ];
 }
 

@@ -163,6 +163,36 @@ reasons! {
     MissingOnProvider,
     /// The bytes of the image do not have the checksum that was given.
     ChecksumMismatch,
+    /// The snapshot is being taken.
+    SnapshotCreating,
+    /// The snapshot is on the hypervisor and can be gone back to.
+    SnapshotReady,
+    /// The snapshot could not be taken; the message says why. Unless it was refused for what it asks, it is tried again with growing pauses.
+    SnapshotFailed,
+    /// The age that spec.retentionPolicy.maxAge allows is reached; the snapshot is deleted after gracePeriod.
+    SnapshotExpired,
+    /// The snapshot was deleted on the hypervisor by somebody else. Delete the object.
+    SnapshotMissing,
+    /// The snapshot is being deleted on the hypervisor.
+    SnapshotDeleting,
+    /// The snapshot is gone from the hypervisor, and that was proved.
+    SnapshotDeleted,
+    /// The guest had written its buffers out when the snapshot was taken.
+    Quiesced,
+    /// The guest could not be asked to write its buffers out: it was off, or has no agent.
+    NotQuiesced,
+    /// The VM goes back to a snapshot.
+    Reverting,
+    /// The VM is back at the snapshot that spec.snapshot.revertToRef names.
+    Reverted,
+    /// There is no VMSnapshot of the name in spec.snapshot.revertToRef. Create it or correct the name.
+    SnapshotNotFound,
+    /// The snapshot in spec.snapshot.revertToRef cannot be used yet; see its status. Work goes on when it is Ready.
+    SnapshotNotReady,
+    /// The snapshot in spec.snapshot.revertToRef is of another VM. Name one of this VM.
+    SnapshotOfAnotherVm,
+    /// The provider will not go back to that snapshot; the message says why. Name another one, or none.
+    RevertRefused,
     /// The object is valid.
     Valid,
 }

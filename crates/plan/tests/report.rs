@@ -76,6 +76,7 @@ fn end(
         observed,
         desired: Some(&desired),
         ignored_fields: &[],
+        revert: None,
         now: at(second),
     })
 }

@@ -1,6 +1,8 @@
 //! Moments to go back to.
 
-use polyvirt_contract::model::{PowerOp, PowerState, SnapshotContents, SnapshotRequest, VmRef};
+use polyvirt_contract::model::{
+    PowerOp, PowerState, Quiesce, SnapshotContents, SnapshotRequest, VmRef,
+};
 use polyvirt_contract::{ErrorKind, Extension, SnapshotId};
 
 use crate::check::{Check, Checked, Need, check, ensure};
@@ -38,6 +40,7 @@ async fn take(lab: &Lab, vm: &VmRef, contents: SnapshotContents) -> Checked<Snap
         name_hint: "conformance".to_owned(),
         description: "Made by the conformance suite".to_owned(),
         contents,
+        quiesce: Quiesce::IfPossible,
     };
     let taken = lab.provider().snapshot_create(vm, request).await?;
     ensure!(!taken.id.is_empty(), "the snapshot has no id");

@@ -17,7 +17,7 @@ pub use image::{Headers, ImageOrigin, PrepareImage, PreparedImage};
 pub use inventory::{Datastore, Host, HostHealth, Inventory, NetworkEntry};
 pub use operations::{
     CloneMode, CloneVm, Cloned, Created, DiskExported, DiskImported, DiskInfo, ExportDisk,
-    ImportDisk, PowerOp, PowerRequest, SnapshotContents, SnapshotCreated, SnapshotRequest, Staging,
-    VmRef,
+    ImportDisk, PowerOp, PowerRequest, Quiesce, SnapshotContents, SnapshotCreated, SnapshotRequest,
+    Staging, VmRef,
 };
-pub use state::{DiskState, NicState, PowerState, VmState};
+pub use state::{DiskState, GuestDisks, NicState, PowerState, SnapshotState, Stage, VmState};

@@ -65,7 +65,20 @@ pub enum SnapshotContents {
     DisksAndMemory,
 }
 
-/// A snapshot to take.
+/// Whether the guest is asked to write its buffers out before a snapshot is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quiesce {
+    /// The caller does not say; the provider decides.
+    #[default]
+    Unsaid,
+    /// It is asked, if it can be. [`SnapshotState::guest`](crate::model::SnapshotState::guest) tells whether it could.
+    IfPossible,
+    /// It is left alone.
+    No,
+}
+
+/// A snapshot to take. Two requests of one name for one VM are one snapshot where the provider offers
+/// [`Extension::Identity`](crate::Extension::Identity).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotRequest {
     /// A name to use if the hypervisor allows.
@@ -74,6 +87,8 @@ pub struct SnapshotRequest {
     pub description: String,
     /// What it holds.
     pub contents: SnapshotContents,
+    /// Whether the guest is asked to be quiet.
+    pub quiesce: Quiesce,
 }
 
 /// The answer of `snapshot_create`.

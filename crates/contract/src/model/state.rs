@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::{RequestId, VmId};
-use crate::model::Owner;
+use crate::ids::{RequestId, SnapshotId, VmId};
+use crate::model::{Owner, SnapshotContents};
 
 /// The power state that a provider reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,6 +40,18 @@ impl PowerState {
     }
 }
 
+/// Where a VM is in its life on the hypervisor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// It is there; also where the provider does not tell.
+    #[default]
+    Whole,
+    /// It is being made. If that fails, it goes again.
+    Creating,
+    /// It is on its way out.
+    Deleting,
+}
+
 /// A VM as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmState {
@@ -51,6 +63,8 @@ pub struct VmState {
     pub owner: Option<Owner>,
     /// Grows with each change of this VM; 0 where the provider does not count. Of two states the higher is newer.
     pub revision: u64,
+    /// Whether it is whole yet, or still.
+    pub stage: Stage,
     /// Running or not.
     pub power: PowerState,
     /// Addresses of the guest.
@@ -73,6 +87,8 @@ pub struct VmState {
     pub last_request: Option<RequestId>,
     /// What is wrong with the VM on the hypervisor; empty if nothing.
     pub fault: String,
+    /// Its snapshots, only those that are whole, in the order in which they were taken; `None` if unknown.
+    pub snapshots: Option<Vec<SnapshotState>>,
     /// Facts that only this kind of hypervisor has.
     pub details: BTreeMap<String, String>,
 }
@@ -90,6 +106,35 @@ pub struct DiskState {
     pub size_gib: u32,
     /// `qcow2`, `raw`, …
     pub format: String,
+}
+
+/// A snapshot that is whole and can be gone back to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotState {
+    /// The provider's name for it.
+    pub id: SnapshotId,
+    /// The name that it was asked for under; empty if unknown.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// When it was taken, in seconds since 1970; 0 if unknown.
+    pub taken: i64,
+    /// Bytes on the storage; 0 if unknown.
+    pub size_bytes: u64,
+    /// What it holds.
+    pub contents: SnapshotContents,
+    /// Whether the guest had written its buffers out.
+    pub guest: GuestDisks,
+}
+
+/// The state of the guest's file systems in a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GuestDisks {
+    /// As after a power cut, or not known.
+    #[default]
+    AsTheyWere,
+    /// The guest's agent had made them quiet.
+    Quiet,
 }
 
 /// A network card as it is.

@@ -150,6 +150,7 @@ async fn snapshots_clones_images() {
         name_hint: "before".into(),
         description: "Before the upgrade".into(),
         contents: SnapshotContents::DisksAndMemory,
+        quiesce: Quiesce::No,
     };
     let created = client.snapshot_create(&vm, request.clone()).await.unwrap();
     assert_eq!(

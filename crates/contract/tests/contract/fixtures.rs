@@ -269,6 +269,7 @@ pub fn vm_state() -> VmState {
         name: "web-1".into(),
         owner: Some(owner()),
         revision: 12,
+        stage: Stage::Deleting,
         power: PowerState::Suspended,
         ips: vec!["10.0.0.5".into(), "fd00::5".into()],
         console_url: "https://hv/console/7".into(),
@@ -291,6 +292,15 @@ pub fn vm_state() -> VmState {
         last_request: Some("restart-3".into()),
         fault: "Disk nearly full".into(),
         details: map(&[("tools_status", "ok"), ("quoted", "a \"b\" c")]),
+        snapshots: Some(vec![SnapshotState {
+            id: "snap-1".into(),
+            name: "before".into(),
+            description: "Before the upgrade".into(),
+            taken: 1_700_000_000,
+            size_bytes: 3 << 30,
+            contents: SnapshotContents::DisksAndMemory,
+            guest: GuestDisks::Quiet,
+        }]),
     }
 }
 

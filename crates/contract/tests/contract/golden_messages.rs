@@ -109,6 +109,7 @@ fn snapshots_and_clones() {
             name_hint: "before".into(),
             include_memory: true,
             description: "Before the upgrade".into(),
+            quiesce: None,
         },
     );
     check(

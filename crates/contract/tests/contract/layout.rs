@@ -77,6 +77,7 @@ ValidateResponse: error_kind=1000:string error_field=1001:string
 CreateRequest: user_data_kind=1000:UserDataKind network_data=1001:bytes
 ReconfigureRequest: user_data=1000:bytes meta_data=1001:bytes network_data=1002:bytes
 TaskStatusResponse: error_kind=1000:string error_field=1001:string percent=1002:uint32
+SnapshotCreateRequest: quiesce=1000:bool
 ";
 
 const FIRST_ADDED: i32 = 1000;

@@ -28,6 +28,10 @@ pub enum Concerns {
     Everyone,
 }
 
+/// A point in the order of questions and answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
 /// The newest word about each VM of one provider.
 #[derive(Default)]
 pub struct Observations {
@@ -41,6 +45,9 @@ pub struct Observations {
     crowded_out: HashSet<ObjectKey>,
     /// VMs that were there before the present stream and have not been told in it yet.
     untold: Option<HashSet<VmId>>,
+    /// When a VM without revisions was last told in answer to a question of its own.
+    answered: HashMap<VmId, Moment>,
+    moment: Moment,
     synced: bool,
     /// Whether the picture was ever complete.
     complete_once: bool,
@@ -70,6 +77,11 @@ impl Observations {
     /// How many VMs the provider has told of.
     pub fn len(&self) -> usize {
         self.vms.len()
+    }
+
+    /// How many tasks are waited for.
+    pub fn tasks_awaited(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Whether the provider has told of none.
@@ -118,10 +130,30 @@ impl Observations {
         }
     }
 
-    /// Takes a whole list, from a provider that cannot stream.
-    pub fn replace(&mut self, list: Vec<VmState>) -> Vec<Concerns> {
+    /// Where we are in the order of questions and answers: a list that is asked for now is as old as this.
+    pub const fn moment(&self) -> Moment {
+        self.moment
+    }
+
+    /// Takes the answer to a question about one VM; it is the truth of its moment.
+    pub fn answer(&mut self, state: VmState) {
+        if state.revision == 0 {
+            self.moment.0 += 1;
+            self.answered.insert(state.id.clone(), self.moment);
+        }
+        self.put(state);
+    }
+
+    /// Takes a whole list, from a provider that cannot stream. Of a VM that was asked for since the list was, it knows
+    /// nothing new.
+    pub fn replace(&mut self, mut list: Vec<VmState>, asked: Moment) -> Vec<Concerns> {
         let first = !self.synced;
         self.begin_stream();
+        self.answered.retain(|_, at| *at > asked);
+        list.retain(|vm| !self.answered.contains_key(&vm.id));
+        if let Some(untold) = &mut self.untold {
+            untold.retain(|id| !self.answered.contains_key(id));
+        }
         let mut concerns: Vec<_> = list
             .into_iter()
             .flat_map(|vm| self.apply(VmEvent::State(vm)))
@@ -135,8 +167,7 @@ impl Observations {
         }
     }
 
-    /// Takes an answer that we asked for; it is the truth of its moment.
-    pub fn put(&mut self, state: VmState) -> Option<Concerns> {
+    fn put(&mut self, state: VmState) -> Option<Concerns> {
         let old = self.vms.get(&state.id);
         let known = old
             .map_or(0, |vm| vm.revision)
@@ -155,6 +186,14 @@ impl Observations {
         Some(Concerns::Vm(id, identity))
     }
 
+    /// What was told of the VM is not relied on any more; it may be there or not.
+    pub fn forget(&mut self, id: &VmId) {
+        if let Some(vm) = self.vms.remove(id) {
+            // Its last word may be told again; what is older may not.
+            self.gone.put(id.clone(), vm.revision.saturating_sub(1));
+        }
+    }
+
     /// The provider has looked and the VM is not there.
     pub fn absent(&mut self, id: &VmId) {
         let revision = self.vms.get(id).map_or(0, |vm| vm.revision);
@@ -166,7 +205,8 @@ impl Observations {
         if revision != 0 && revision < known {
             return None;
         }
-        self.gone.put(id.clone(), revision.max(known));
+        let told = self.gone.get(id).copied().unwrap_or(0);
+        self.gone.put(id.clone(), revision.max(known).max(told));
         let old = self.vms.remove(id);
         let identity =
             identity.or_else(|| old.as_ref()?.owner.as_ref().map(|o| o.identity.clone()));
@@ -277,91 +317,4 @@ impl<K: Clone + Eq + std::hash::Hash, V> Remembered<K, V> {
 }
 
 #[cfg(test)]
-mod tests {
-    use polyvirt_contract::model::{Owner, PowerState};
-
-    use super::*;
-
-    fn vm(revision: u64, power: PowerState) -> VmState {
-        let owner = Owner {
-            identity: "me".into(),
-            namespace: "ns".into(),
-            name: "a".into(),
-        };
-        VmState {
-            id: "1".into(),
-            owner: Some(owner),
-            revision,
-            power,
-            ..VmState::default()
-        }
-    }
-
-    #[test]
-    fn late_and_repeated_words_change_nothing() {
-        let mut seen = Observations::default();
-        assert!(seen.put(vm(2, PowerState::On)).is_some());
-        assert!(seen.put(vm(2, PowerState::On)).is_none());
-        assert!(seen.put(vm(1, PowerState::Off)).is_none());
-        assert_eq!(seen.get(&"1".into()).expect("there").power, PowerState::On);
-        assert!(seen.find(&"me".into()).is_some());
-    }
-
-    #[test]
-    fn a_deleted_vm_does_not_come_back_by_a_late_word() {
-        let mut seen = Observations::default();
-        seen.put(vm(2, PowerState::On));
-        seen.apply(VmEvent::Gone {
-            id: "1".into(),
-            identity: None,
-            revision: 3,
-        });
-        assert!(seen.put(vm(2, PowerState::On)).is_none());
-        assert!(seen.find(&"me".into()).is_none());
-        assert!(seen.put(vm(4, PowerState::On)).is_some());
-    }
-
-    #[test]
-    fn what_a_new_stream_does_not_tell_is_gone() {
-        let mut seen = Observations::default();
-        seen.put(vm(2, PowerState::On));
-        seen.begin_stream();
-        assert!(!seen.synced());
-        let concerns = seen.apply(VmEvent::Synced);
-        assert!(concerns.contains(&Concerns::Vm("1".into(), Some("me".into()))));
-        assert!(concerns.contains(&Concerns::Everyone));
-        assert!(seen.is_empty());
-    }
-
-    #[test]
-    fn a_task_wakes_whoever_waits_whether_it_ends_before_or_after() {
-        let mut seen = Observations::default();
-        let object = ObjectKey::new("ns", "a");
-        seen.await_task(&"t".into(), &object, Timestamp::UNIX_EPOCH);
-        let end = VmEvent::Task {
-            id: "t".into(),
-            state: TaskState::Succeeded,
-        };
-        assert_eq!(seen.apply(end.clone()), vec![Concerns::Object(object)]);
-        assert_eq!(seen.take_task(&"t".into()), Some(TaskState::Succeeded));
-        assert!(seen.apply(end).is_empty());
-        assert_eq!(seen.take_task(&"t".into()), Some(TaskState::Succeeded));
-        assert_eq!(seen.take_task(&"t".into()), None);
-    }
-
-    #[test]
-    fn a_stream_is_relied_on_until_it_breaks_or_stays_silent() {
-        let at = |second| Timestamp::from_second(second).expect("in range");
-        let mut seen = Observations::default();
-        seen.apply(VmEvent::Synced);
-        seen.await_task(&"t".into(), &ObjectKey::new("ns", "a"), at(0));
-        assert!(seen.awaits(&"t".into(), at(59)));
-        assert!(!seen.awaits(&"t".into(), at(60)));
-        seen.begin_stream();
-        seen.apply(VmEvent::Synced);
-        assert!(
-            !seen.awaits(&"t".into(), at(1)),
-            "the word may have been lost between the streams"
-        );
-    }
-}
+mod tests;

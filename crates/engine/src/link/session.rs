@@ -291,13 +291,14 @@ impl Session {
     }
 
     async fn sweep(&self, provider: &Arc<dyn Provider>) -> Result<(), ProviderError> {
+        let asked = self.link.seen(|seen| seen.moment());
         let list = match provider.list_vms().await {
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 self.describe_known(provider).await?
             }
             other => other?,
         };
-        let concerns = self.link.seen(|seen| seen.replace(list));
+        let concerns = self.link.seen(|seen| seen.replace(list, asked));
         if !concerns.is_empty() {
             self.listener.concerns(&self.link, concerns);
         }

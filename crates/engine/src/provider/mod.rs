@@ -21,7 +21,7 @@ use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::Target;
 use crate::shared::{Protection, Usage, protect, status_body};
 
-pub use sessions::{Runtime, Sessions};
+pub use sessions::{Runtime, Sessions, labels};
 
 /// Brings one Provider's link and status up to date.
 pub async fn reconcile(ctx: &Context, sessions: &Sessions, key: &ObjectKey) -> Next {

@@ -96,10 +96,7 @@ impl Sessions {
             listener: self.listener.clone(),
             clock: self.clock.clone(),
             timing: timing(provider),
-            labels: ProviderLabels {
-                provider_type: type_word(provider.spec.type_).to_owned(),
-                provider: key.to_string(),
-            },
+            labels: labels(&key, provider),
             metrics: self.metrics.clone(),
         }
     }
@@ -178,5 +175,13 @@ fn timing(provider: &Provider) -> Timing {
         failures: u32::try_from(check.failure_threshold)
             .unwrap_or(default.failures)
             .max(1),
+    }
+}
+
+/// How metrics name a Provider.
+pub fn labels(key: &ObjectKey, provider: &Provider) -> ProviderLabels {
+    ProviderLabels {
+        provider_type: type_word(provider.spec.type_).to_owned(),
+        provider: key.to_string(),
     }
 }

@@ -1,12 +1,15 @@
 //! Who is to be looked at when something changes. Changes wake exactly those they concern.
 
+mod snapshots;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use polyvirt_api::infra::{
-    ImageProviderStatus, Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine,
+    ImageProviderStatus, Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot,
+    VirtualMachine,
 };
 use polyvirt_contract::VmId;
 use polyvirt_plan::conditions::{is_true, kind};
@@ -45,7 +48,9 @@ impl Dispatcher {
         Self { stores, queue }
     }
 
+    /// What concerns a VM concerns its snapshots.
     fn wake_vm(&self, key: &ObjectKey, urgency: Urgency) {
+        self.wake_snapshots_of(key, urgency);
         let Some(vm) = self.stores.vms.get(key) else {
             return;
         };
@@ -74,7 +79,8 @@ impl Dispatcher {
         );
     }
 
-    /// A VirtualMachine changed.
+    /// A VirtualMachine changed. Our own status writes are known by their answers: a status that the watch brings as news is
+    /// somebody else's, or ours whose answer was lost, and passes since then have planned on an older one.
     pub fn vm_changed(&self, change: &Change<VirtualMachine>, source: Source) {
         let (old, new) = match change {
             Change::Added(new) => (None, Some(new)),
@@ -90,10 +96,16 @@ impl Dispatcher {
         for target in moved {
             self.reference_moved(&target, source);
         }
+        if snapshots::vm_moved(old.map(|v| &**v), new.map(|v| &**v)) {
+            self.wake_snapshots_of(&key, Urgency::Event);
+        }
         match (source, new) {
             (Source::FirstList, Some(_)) => self.wake_vm(&key, Urgency::Background),
-            (Source::Watch, Some(new)) if old.is_none_or(|old| concerns_us(old, new)) => {
+            (Source::Watch, Some(new)) if old.is_none_or(|old| is_edited(old, new)) => {
                 self.wake_vm(&key, Urgency::User);
+            }
+            (Source::Watch, Some(new)) if old.is_some_and(|old| old.status != new.status) => {
+                self.wake_vm(&key, Urgency::Background);
             }
             _ => {}
         }
@@ -113,7 +125,7 @@ impl Dispatcher {
             Target::Identity(_) if source != Source::FirstList => {
                 self.wake_users(target, Urgency::Event);
             }
-            Target::Identity(_) | Target::Secret(_) | Target::Vm(..) => {}
+            Target::Identity(_) | Target::Secret(_) | Target::Snapshot(_) | Target::Vm(..) => {}
         }
     }
 
@@ -125,6 +137,7 @@ impl Dispatcher {
                 self.wake(Kind::Provider, &key, urgency(source));
                 if source == Source::Watch {
                     self.wake_users(&Target::Provider(key), Urgency::Event);
+                    self.wake_snapshots_on(&ObjectKey::of(&**new));
                 }
             }
             Change::Updated { old, new } => {
@@ -138,6 +151,7 @@ impl Dispatcher {
                 let key = ObjectKey::of(&**old);
                 self.wake(Kind::Provider, &key, Urgency::Event);
                 self.wake_users(&Target::Provider(key), Urgency::Event);
+                self.wake_snapshots_on(&ObjectKey::of(&**old));
             }
         }
     }
@@ -160,9 +174,6 @@ impl Dispatcher {
             if !edited && readiness(old) != readiness(new) {
                 self.wake_users(&Target::Image(ObjectKey::of(&**new)), Urgency::Event);
             }
-            if !edited {
-                return;
-            }
         }
         self.referenced(change, Kind::VMImage, Target::Image, source);
     }
@@ -177,11 +188,15 @@ impl Dispatcher {
         let key = match change {
             Change::Added(new) => ObjectKey::of(&**new),
             Change::Updated { old, new } => {
+                let key = ObjectKey::of(&**new);
                 let same = old.meta().generation == new.meta().generation;
                 if same && !deletion_moved(&**old, &**new) {
+                    if source == Source::Watch {
+                        self.wake_later(kind, &key);
+                    }
                     return;
                 }
-                ObjectKey::of(&**new)
+                key
             }
             Change::Removed(old) => ObjectKey::of(&**old),
         };
@@ -240,8 +255,8 @@ const fn urgency(source: Source) -> Urgency {
     }
 }
 
-/// Our own status writes do not concern us; edits of spec, annotations, labels and deletion do.
-fn concerns_us(old: &VirtualMachine, new: &VirtualMachine) -> bool {
+/// Whether a user has changed spec, annotations, labels or finalizers, or wants it gone.
+fn is_edited(old: &VirtualMachine, new: &VirtualMachine) -> bool {
     old.metadata.generation != new.metadata.generation
         || old.metadata.annotations != new.metadata.annotations
         || old.metadata.labels != new.metadata.labels
@@ -296,11 +311,16 @@ impl Observer for Dispatcher {
     fn image(&self, change: Change<VMImage>) {
         self.image_changed(&change, Source::OurWrite);
     }
+
+    fn snapshot(&self, change: Change<VMSnapshot>) {
+        self.snapshot_changed(&change, Source::OurWrite);
+    }
 }
 
 impl Listener for Dispatcher {
     fn standing(&self, link: &Link) {
         self.wake(Kind::Provider, &link.key, Urgency::Event);
+        self.wake_snapshots_on(&link.key);
         match link.view().standing {
             Standing::Connected { .. } => self.provider_answers(link),
             Standing::Unavailable { .. } => self.provider_is_silent(link),
@@ -313,11 +333,15 @@ impl Listener for Dispatcher {
             match concern {
                 Concerns::Everyone => {
                     self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background);
+                    self.wake_snapshots_on(&link.key);
                 }
                 Concerns::Object(key) => {
                     self.wake_vm(&key, Urgency::Event);
                     if self.stores.images.get(&key).is_some() {
                         self.wake(Kind::VMImage, &key, Urgency::Event);
+                    }
+                    if self.stores.snapshots.get(&key).is_some() {
+                        self.wake_snapshot(&key, Urgency::Event);
                     }
                 }
                 Concerns::Vm(id, identity) => {

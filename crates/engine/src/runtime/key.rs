@@ -62,16 +62,19 @@ pub enum Kind {
     VMImage,
     /// Networks.
     VMNetworkAttachment,
+    /// Snapshots.
+    VMSnapshot,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::VirtualMachine,
         Self::Provider,
         Self::VMClass,
         Self::VMImage,
         Self::VMNetworkAttachment,
+        Self::VMSnapshot,
     ];
 
     /// The kind's name in the API.
@@ -82,6 +85,7 @@ impl Kind {
             Self::VMClass => "VMClass",
             Self::VMImage => "VMImage",
             Self::VMNetworkAttachment => "VMNetworkAttachment",
+            Self::VMSnapshot => "VMSnapshot",
         }
     }
 
@@ -93,6 +97,7 @@ impl Kind {
             Self::VMClass => "vmclasses",
             Self::VMImage => "vmimages",
             Self::VMNetworkAttachment => "vmnetworkattachments",
+            Self::VMSnapshot => "vmsnapshots",
         }
     }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Api, DynamicObject, Patch as KubePatch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch as KubePatch, PatchParams, Preconditions};
 use kube::core::{ApiResource, GroupVersionKind};
 use polyvirt_api::names;
 use polyvirt_plan::Note;
@@ -64,6 +64,16 @@ impl Cluster for KubeCluster {
         };
         let object = written.map_err(refusal)?;
         serde_json::to_string(&object).map_err(|e| ClusterError::Invalid(e.to_string()))
+    }
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<(), ClusterError> {
+        let only_this = Preconditions {
+            uid: Some(uid.to_owned()),
+            ..Preconditions::default()
+        };
+        let params = DeleteParams::default().preconditions(only_this);
+        let deleted = self.api(key).delete(key.object.name(), &params).await;
+        deleted.map(|_| ()).map_err(refusal)
     }
 
     async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError> {

@@ -7,6 +7,7 @@ pub mod key;
 pub mod kube_cluster;
 pub mod queue;
 pub mod repeats;
+pub mod snapshot_index;
 pub mod store;
 pub mod trim;
 pub mod vm_index;

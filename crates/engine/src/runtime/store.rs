@@ -28,9 +28,6 @@ pub enum Change<K> {
 
 struct Inner<K> {
     objects: HashMap<ObjectKey, Arc<K>>,
-    /// The newest version that the watch has delivered. An answer older than this, for an object that is not there, is of an
-    /// object that was deleted meanwhile.
-    watched: u64,
 }
 
 /// A cache of one kind.
@@ -43,7 +40,6 @@ impl<K> Default for Store<K> {
         Self {
             inner: Mutex::new(Inner {
                 objects: HashMap::new(),
-                watched: 0,
             }),
         }
     }
@@ -83,30 +79,21 @@ impl<K: Resource> Store<K> {
     /// Takes what the watch delivered. `None` if we know a newer version.
     pub fn watched(&self, object: K) -> Option<Change<K>> {
         let version = version(&object);
-        let mut inner = self.lock();
-        inner.watched = inner.watched.max(version);
-        inner.insert(object, version)
+        self.lock().insert(object, version)
     }
 
-    /// Takes the answer of a write of ours. `None` if we know a newer version, or the object is gone.
+    /// Takes the answer of a write of ours. `None` if we know a newer version, or the object is not here: then it was
+    /// deleted meanwhile, or the watch will bring it.
     pub fn written(&self, object: K) -> Option<Change<K>> {
         let version = version(&object);
         let mut inner = self.lock();
-        let gone = !inner.objects.contains_key(&ObjectKey::of(&object)) && version <= inner.watched;
-        if gone {
-            return None;
-        }
-        inner.insert(object, version)
+        let known = inner.objects.contains_key(&ObjectKey::of(&object));
+        known.then(|| inner.insert(object, version)).flatten()
     }
 
     /// Takes a deletion that the watch delivered.
     pub fn removed(&self, object: &K) -> Option<Change<K>> {
-        let mut inner = self.lock();
-        inner.watched = inner.watched.max(version(object));
-        inner
-            .objects
-            .remove(&ObjectKey::of(object))
-            .map(Change::Removed)
+        self.remove_key(&ObjectKey::of(object))
     }
 
     /// Removes what a fresh list no longer has.
@@ -175,6 +162,14 @@ mod tests {
         store.removed(&object(5));
         assert!(store.written(object(4)).is_none());
         assert!(store.is_empty());
-        assert!(matches!(store.written(object(6)), Some(Change::Added(_))));
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_what_a_list_no_longer_had() {
+        let store = Store::default();
+        store.watched(object(1));
+        store.remove_key(&ObjectKey::new("ns", "a"));
+        assert!(store.written(object(2)).is_none());
+        assert!(store.is_empty());
     }
 }

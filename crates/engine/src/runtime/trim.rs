@@ -1,7 +1,9 @@
 //! What the caches do not need and so do not keep. It is often more than half of an object.
 
 use kube::Resource;
-use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_api::infra::{
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -32,6 +34,7 @@ impl Compact for Provider {}
 impl Compact for VMClass {}
 impl Compact for VMImage {}
 impl Compact for VMNetworkAttachment {}
+impl Compact for VMSnapshot {}
 
 impl Compact for VirtualMachine {
     /// A list that is read has room for four, however few there are.

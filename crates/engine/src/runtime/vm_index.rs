@@ -22,6 +22,8 @@ pub enum Target {
     Network(ObjectKey),
     /// A Secret with user data.
     Secret(ObjectKey),
+    /// The snapshot that they are to go back to.
+    Snapshot(ObjectKey),
     /// The identity on the hypervisor.
     Identity(Identity),
     /// The VM's id on a provider.
@@ -63,6 +65,8 @@ pub fn targets(vm: &VirtualMachine) -> Vec<Target> {
             .into_iter()
             .map(|name| Target::Secret(ObjectKey::new(own, name))),
     );
+    let snapshot = polyvirt_plan::virtual_machine::revert::wanted(vm);
+    list.extend(snapshot.map(|name| Target::Snapshot(ObjectKey::new(own, name))));
     let identity = vm
         .metadata
         .annotations

@@ -1,6 +1,7 @@
 //! The end of a pass: status once and only if it differs, events, and when to come again.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use polyvirt_contract::ErrorKind;
 use polyvirt_contract::model::{PowerState, VmState};
@@ -28,9 +29,20 @@ impl Pass<'_> {
         let written = self.write_status(&outcome).await;
         self.ctx.remember(&self.key, std::mem::take(&mut self.memo));
         match written {
+            Ok(()) if self.is_outdated() => Next::After(Duration::ZERO),
             Ok(()) => self.come_again.unwrap_or_else(|| self.next(&outcome)),
             Err(error) => Next::after_refusal(&error),
         }
+    }
+
+    /// Whether the provider told more of the VM while the status was being written. Where it does not say whose VM that is,
+    /// nobody was woken: the id was not in the status yet.
+    fn is_outdated(&self) -> bool {
+        let (Some(vm), Some(ready)) = (self.present(), self.ready()) else {
+            return false;
+        };
+        let told = ready.link.seen(|seen| seen.get(&vm.id));
+        vm.owner.is_none() && told.is_some_and(|told| told != *vm)
     }
 
     /// Takes note of what was reached.
@@ -121,6 +133,7 @@ impl Pass<'_> {
             observed: observed.as_deref(),
             desired: self.desired.as_ref().ok(),
             ignored_fields: &self.ignored_fields,
+            revert: self.revert.as_ref(),
             now: self.ctx.now(),
         });
         if let Some(status) = status {

@@ -33,6 +33,7 @@ impl<'a> Pass<'a> {
             desired: Ok(Desired::default()),
             ignored_fields: Vec::new(),
             intent: record::intent(&vm),
+            revert: None,
             seen: Seen::Unknown,
             asked: None,
             memo: ctx.memo(key),
@@ -43,6 +44,7 @@ impl<'a> Pass<'a> {
             vm,
         };
         pass.resolve(&loaded, rival);
+        pass.load_revert();
         pass.seen = pass.told();
         if let Seen::Present(vm) = pass.seen.clone() {
             // By its identity, perhaps: a create whose answer was lost.

@@ -62,14 +62,14 @@ impl Pass<'_> {
         Ok(match (found, self.intent) {
             (None, _) => Found::Nothing,
             (Some(vm), Intent::Missing) => Found::Named(vm),
-            (Some(vm), Intent::JustWritten | Intent::Older(_)) => Found::Ours(vm),
+            (Some(vm), Intent::JustWritten(_) | Intent::Older(_)) => Found::Ours(vm),
         })
     }
 
     fn take(&mut self, vm: VmState) -> Seen {
         if let Reach::Ready(ready) = &self.reach {
             let copy = vm.clone();
-            ready.link.seen(|seen| seen.put(copy));
+            ready.link.seen(|seen| seen.answer(copy));
         }
         let seen = self.judge(Arc::new(vm));
         if let Seen::Present(vm) = &seen {

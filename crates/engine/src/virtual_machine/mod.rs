@@ -10,10 +10,17 @@
 //! A pass takes no hint of what changed, and stops at the first thing that it has to wait for.
 
 mod act;
+mod change;
+mod create;
 mod finish;
 mod load;
 mod look;
 mod pass;
+pub(crate) mod reach;
+mod records;
+mod request;
+mod revert;
+mod task;
 
 use polyvirt_plan::virtual_machine::next_step;
 

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use polyvirt_api::infra::VirtualMachine;
+use polyvirt_contract::Identity;
 use polyvirt_contract::model::{VmRef, VmState};
-use polyvirt_contract::{Capabilities, Features, Identity, Provider};
 use polyvirt_plan::virtual_machine::{
-    Applied, Claim, Desired, Facts, Intent, Life, Observed, Outcome, ProviderFacts, Record, Sent,
+    Applied, Claim, Desired, Facts, Intent, Life, Observed, Outcome, Record, RevertWish, Sent,
     record,
 };
 use polyvirt_plan::{Note, Problem};
 
 use crate::context::{Context, Memo};
-use crate::link::{Link, Standing};
 use crate::next::Next;
 use crate::runtime::key::ObjectKey;
+
+pub(super) use super::reach::{Reach, Ready, reach};
 
 /// What a step leads to.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,21 +38,6 @@ pub(super) enum Seen {
     Stranger(Arc<VmState>),
 }
 
-/// How the provider can be reached in this pass.
-pub(super) enum Reach {
-    Missing,
-    Connecting,
-    Unavailable,
-    Ready(Ready),
-}
-
-pub(super) struct Ready {
-    pub link: Arc<Link>,
-    pub provider: Arc<dyn Provider>,
-    pub features: Arc<Features>,
-    pub capabilities: Arc<Capabilities>,
-}
-
 pub(super) struct Pass<'a> {
     pub ctx: &'a Context,
     pub key: ObjectKey,
@@ -65,6 +51,8 @@ pub(super) struct Pass<'a> {
     pub ignored_fields: Vec<String>,
     pub record: Record,
     pub intent: Intent,
+    /// What the VM is to go back to.
+    pub revert: Option<RevertWish>,
     pub seen: Seen,
     /// When the provider was last asked for the VM in this pass.
     pub asked: Option<Timestamp>,
@@ -84,23 +72,13 @@ impl Pass<'_> {
             object,
             record: &self.record,
             desired: self.desired.as_ref(),
-            provider: self.provider_facts(),
+            provider: self.reach.facts(),
             observed: self.observed(),
             asked: self.asked.unwrap_or_else(|| self.ctx.now()),
+            connected: self.ready().map(|ready| ready.since),
             sent: self.sent(),
             intent: self.intent,
-        }
-    }
-
-    fn provider_facts(&self) -> ProviderFacts<'_> {
-        match &self.reach {
-            Reach::Missing => ProviderFacts::Missing,
-            Reach::Connecting => ProviderFacts::Connecting,
-            Reach::Unavailable => ProviderFacts::Unavailable,
-            Reach::Ready(ready) => ProviderFacts::Ready {
-                features: &ready.features,
-                capabilities: &ready.capabilities,
-            },
+            revert: self.revert.as_ref(),
         }
     }
 
@@ -177,35 +155,4 @@ fn same_moment(a: &VmState, b: &VmState) -> bool {
     }
     (a.power, a.cpu, a.memory_mib, &a.disks, &a.nics)
         == (b.power, b.cpu, b.memory_mib, &b.disks, &b.nics)
-}
-
-/// How long the first complete word of a provider about its VMs is waited for, before it is asked about each.
-const FIRST_PICTURE: SignedDuration = SignedDuration::from_secs(30);
-
-/// What a link's standing means to a pass.
-pub(super) fn reach(link: Option<Arc<Link>>, exists: bool, now: Timestamp) -> Reach {
-    let Some(link) = link else {
-        // The Provider object is there but its controller has not made the link yet.
-        return if exists {
-            Reach::Connecting
-        } else {
-            Reach::Missing
-        };
-    };
-    let view = link.view();
-    match (view.standing, view.provider) {
-        (Standing::Connected { since, .. }, Some(provider))
-            if link.seen(|seen| seen.complete_once())
-                || now.duration_since(since) > FIRST_PICTURE =>
-        {
-            Reach::Ready(Ready {
-                link,
-                provider,
-                features: view.features,
-                capabilities: view.capabilities,
-            })
-        }
-        (Standing::Unavailable { .. }, _) => Reach::Unavailable,
-        _ => Reach::Connecting,
-    }
 }

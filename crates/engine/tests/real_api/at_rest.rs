@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polyvirt_api::infra::{Provider, VMClass, VMImage, VirtualMachine};
 use polyvirt_provider_mock::{Mock, MockConfig, Rpc};
@@ -88,7 +88,7 @@ async fn from_manifest_to_running_takes_three_writes(watched: &Watched) {
             .vm(&format!("vm-{number}"), "runs", runs)
             .await;
     }
-    tokio::time::sleep(QUIET).await;
+    watched.world.at_rest(&watched.mock).await;
     let writes = watched.writes();
     let ours =
         |entry: &&Entry| entry.resource.starts_with("virtualmachines") && entry.verb == "patch";
@@ -115,13 +115,18 @@ async fn from_manifest_to_running_takes_three_writes(watched: &Watched) {
 async fn at_rest_nothing_is_written_and_nobody_is_asked(watched: &Watched) {
     let (before, passes) = (watched.writes().len(), watched.world.passes());
     watched.mock.reset_counts();
+    let begin = Instant::now();
     tokio::time::sleep(QUIET).await;
     let after = watched.writes();
     assert_eq!(before, after.len(), "{:#?}", &after[before..]);
     assert_eq!(passes, watched.world.passes(), "nobody is looked at");
     let counts = watched.mock.counts();
     assert_eq!(counts.calls(), counts.of(Rpc::Validate).calls, "{counts:?}");
-    assert!(counts.calls() <= 6, "one health check a second: {counts:?}");
+    let most = 2 + begin.elapsed().as_secs();
+    assert!(
+        counts.calls() <= most,
+        "one health check a second: {counts:?}"
+    );
 }
 
 async fn after_a_restart_nothing_is_written_and_nothing_is_changed(watched: &mut Watched) {
@@ -129,7 +134,7 @@ async fn after_a_restart_nothing_is_written_and_nothing_is_changed(watched: &mut
     watched.mock.reset_counts();
     let (writes, versions) = (watched.writes().len(), watched.versions().await);
     watched.world.start().await;
-    tokio::time::sleep(QUIET).await;
+    watched.world.at_rest(&watched.mock).await;
     assert_eq!(watched.versions().await, versions);
     let after = watched.writes();
     assert_eq!(writes, after.len(), "{:#?}", &after[writes..]);

@@ -1,6 +1,6 @@
 //! Bad input gets a clear answer, loses nothing, starts no storm, and heals by itself when it is corrected.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polyvirt_api::infra::{VMPhase, VirtualMachine};
 use polyvirt_plan::Reason;
@@ -8,7 +8,8 @@ use polyvirt_provider_mock::{Mock, MockConfig, Rpc};
 use serde_json::{Value, json};
 
 use crate::support::look::{Explained, runs};
-use crate::support::world::{HYPERVISOR, Manifest};
+use crate::support::rest::calls_but_health;
+use crate::support::world::{HYPERVISOR, Manifest, eventually};
 use crate::support::{
     World, class, message, network, phase, provider, reason, secret, template, vm,
 };
@@ -28,14 +29,15 @@ async fn answered(world: &World, name: &str, why: Reason, path: &str) -> Virtual
 
 /// No pass, no call and no write in this time.
 async fn no_storm(world: &World, mock: &Mock, name: &str) {
-    // What was under way ends first: the counts of users come three seconds late.
-    tokio::time::sleep(Duration::from_millis(3500)).await;
-    let calls = |mock: &Mock| mock.counts().calls() - mock.counts().of(Rpc::Validate).calls;
+    world.at_rest(mock).await;
     let version = |vm: VirtualMachine| vm.metadata.resource_version;
-    let before = (calls(mock), version(world.get(name).await), world.passes());
+    let state = async || {
+        let version = version(world.get(name).await);
+        (calls_but_health(mock), version, world.passes())
+    };
+    let before = state().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let after = (calls(mock), version(world.get(name).await), world.passes());
-    assert_eq!(before, after, "calls, version, passes");
+    assert_eq!(before, state().await, "calls, version, passes");
 }
 
 fn no_vm_yet(vm: &VirtualMachine) -> bool {
@@ -243,10 +245,13 @@ async fn a_hypervisor_that_keeps_failing_is_asked_with_growing_pauses() {
     mock.faults().parse("fail=Create:Internal").expect("a rule");
     world.create(vm("web")).await;
     let failing = |vm: &VirtualMachine| reason(vm) == Reason::ProviderError.as_str();
+    let begin = Instant::now();
     world.vm("web", "is told", failing).await;
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    let calls = mock.counts().of(Rpc::Create).calls;
-    assert!((2..=5).contains(&calls), "{calls} calls in four seconds");
+    let calls = || mock.counts().of(Rpc::Create).calls;
+    eventually("it was asked four times", || calls() >= 4).await;
+    // The shortest pauses are three quarters of 0.5, 1 and 2 seconds.
+    let passed = begin.elapsed();
+    assert!(passed > Duration::from_millis(2600), "{passed:?}");
     let events = world.events("web").await;
     let told = events
         .iter()

@@ -33,7 +33,7 @@ async fn a_provider_that_hangs_does_not_hold_up_another() {
         world.vm(&format!("well-{number}"), "runs", runs).await;
     }
     assert!(
-        begin.elapsed() < Duration::from_secs(15),
+        begin.elapsed() < Duration::from_secs(25),
         "{:?}",
         begin.elapsed()
     );

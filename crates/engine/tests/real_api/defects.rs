@@ -10,6 +10,7 @@ fn known() -> BTreeSet<String> {
     numbered('V', 19)
         .chain(numbered('P', 9))
         .chain(numbered('I', 6))
+        .chain(numbered('S', 8))
         .collect()
 }
 

@@ -21,7 +21,7 @@ fn deleting(vm: &VirtualMachine) -> bool {
 #[tokio::test]
 async fn an_object_stays_until_the_hypervisor_has_deleted_its_vm() {
     let times = Times {
-        delete: Duration::from_millis(800),
+        delete: Duration::from_secs(3),
         ..Times::default()
     };
     let config = MockConfig {
@@ -185,7 +185,7 @@ async fn a_retained_vm_outlives_its_object() {
 #[tokio::test]
 async fn a_vm_is_deleted_while_it_is_being_created() {
     let times = Times {
-        create: Duration::from_millis(500),
+        create: Duration::from_secs(3),
         ..Times::default()
     };
     let config = MockConfig {
@@ -202,7 +202,7 @@ async fn a_vm_is_deleted_while_it_is_being_created() {
         .await;
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(mock.vms().is_empty(), "{:?}", mock.vms());
 }
 

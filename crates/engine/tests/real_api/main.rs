@@ -27,5 +27,8 @@ mod ownership;
 mod power;
 mod providers;
 mod reconfigure;
+mod reverts;
 mod shared_objects;
+mod snapshot_deletion;
+mod snapshots;
 mod support;

@@ -81,7 +81,7 @@ async fn off_graceful_asks_the_guest_once_and_comes_to_rest() {
 }
 
 async fn a_hung_guest_is_stopped_hard(world: &World, mock: &Mock) {
-    let lifecycle = json!({"gracefulShutdownTimeout": "1s"});
+    let lifecycle = json!({"gracefulShutdownTimeout": "3s"});
     world
         .create(vm("web").spec(json!({ "lifecycle": lifecycle })))
         .await;
@@ -95,7 +95,7 @@ async fn a_hung_guest_is_stopped_hard(world: &World, mock: &Mock) {
     world.vm("web", "waits for the guest", shutting_down).await;
     world.vm("web", "is off", stands).await;
     assert!(
-        begin.elapsed() >= Duration::from_secs(1),
+        begin.elapsed() >= Duration::from_secs(3),
         "the guest had its time"
     );
     let event = world.told("web", Reason::GracefulTimeout).await;

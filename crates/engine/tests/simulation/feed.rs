@@ -209,6 +209,7 @@ each_kind! {
     VMClass, classes, class_changed;
     VMImage, images, image_changed;
     VMNetworkAttachment, networks, network_changed;
+    VMSnapshot, snapshots, snapshot_changed;
 }
 
 fn key_of(object: &Value) -> ObjectKey {

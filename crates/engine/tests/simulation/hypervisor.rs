@@ -53,9 +53,10 @@ impl Provider for Hypervisor {
         let this = self.clone();
         let work = async move { this.make(request).await };
         if matches!(fate, Fate::HappensLater | Fate::CrashInFlight) {
-            self.sim.put_off(Box::pin(async move {
+            let work = Box::pin(async move {
                 let _ = work.await;
-            }));
+            });
+            self.sim.put_off(work);
             return self.sim.carry_out(fate, nothing(), refused).await;
         }
         self.sim.carry_out(fate, work, refused).await
@@ -77,7 +78,7 @@ impl Provider for Hypervisor {
         let work = async {
             self.touch(vm, "power");
             self.note_restart(vm, &request);
-            self.sim.mock.power(vm, request).await
+            self.sim.mock.power(vm, self.as_on_the_wire(request)).await
         };
         self.sim
             .perform(Effect::Power, || detail, work, refused)
@@ -246,6 +247,15 @@ impl Hypervisor {
                 vm.id
             );
             world.ledger.violation(text);
+        }
+    }
+
+    /// A foreign provider does not hear which request it is.
+    fn as_on_the_wire(&self, request: PowerRequest) -> PowerRequest {
+        if self.sim.setting.is_basic() {
+            PowerRequest::from(request.op)
+        } else {
+            request
         }
     }
 

@@ -27,6 +27,7 @@ mod cluster;
 mod effect;
 mod feed;
 mod hypervisor;
+mod late;
 mod ledger;
 mod manager;
 mod meddler;

@@ -13,7 +13,7 @@ use polyvirt_engine::runtime::backoff::pause;
 use polyvirt_engine::runtime::dispatch::Dispatcher;
 use polyvirt_engine::runtime::key::{Key, Kind};
 use polyvirt_engine::runtime::queue::{Queue, Ticket, Urgency};
-use polyvirt_engine::{image, shared, virtual_machine};
+use polyvirt_engine::{image, shared, snapshot, virtual_machine};
 
 use crate::cluster::SimCluster;
 use crate::feed::Feeds;
@@ -44,6 +44,7 @@ pub struct Manager {
 impl Manager {
     /// Starts as a new process does: with whole lists, and nothing remembered.
     pub fn start(sim: &Arc<Sim>) -> Self {
+        sim.connection_died();
         let stores: Arc<Stores> = Arc::default();
         let links: Arc<Links> = Arc::default();
         let queue = Queue::new(sim.setting.lanes);
@@ -176,6 +177,7 @@ fn reconcile(ctx: Arc<Context>, key: Key) -> PassFuture {
             Kind::VMClass => shared::class::reconcile(&ctx, &key.object).await,
             Kind::VMImage => image::reconcile(&ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&ctx, &key.object).await,
+            Kind::VMSnapshot => snapshot::reconcile(&ctx, &key.object).await,
             Kind::Provider => Next::Idle,
         }
     })

@@ -103,7 +103,9 @@ impl Schedule {
             .filter(|(key, at)| !conflicts.contains(*key) && **at > now);
         let due = due.map(|(_, at)| *at).min();
         let passes = (self.manager.passes() > 0).then(|| now + Duration::from_secs(1));
-        let next = [self.sim.mock.next_due(), late, due, passes]
+        let asking = self.manager.session.is_asking();
+        let list = asking.then(|| now + Duration::from_secs(1));
+        let next = [self.sim.mock.next_due(), late, due, passes, list]
             .into_iter()
             .flatten()
             .min();

@@ -8,6 +8,7 @@ use futures::stream::BoxStream;
 use polyvirt_contract::provider::Result;
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, Provider, ProviderError};
+use polyvirt_engine::link::observations::Moment;
 use polyvirt_engine::link::session::Listener;
 use polyvirt_engine::link::{Link, Links, Observations};
 use polyvirt_engine::runtime::dispatch::Dispatcher;
@@ -30,7 +31,13 @@ enum State {
     Sweeping(Duration),
 }
 
-type Sweep = futures::future::BoxFuture<'static, Result<Vec<polyvirt_contract::model::VmState>>>;
+type List = futures::future::BoxFuture<'static, Result<Vec<polyvirt_contract::model::VmState>>>;
+
+/// A list that is under way, and when it was asked for.
+struct Sweep {
+    list: List,
+    asked: Moment,
+}
 
 /// The session of the one provider.
 pub struct Session {
@@ -66,6 +73,11 @@ impl Session {
             State::Deaf | State::Hearing(_) => true,
             State::Sweeping(due) => self.sweep.is_some() || *due <= self.sim.mock.now(),
         }
+    }
+
+    /// Whether a list is under way.
+    pub fn is_asking(&self) -> bool {
+        self.sweep.is_some()
     }
 
     /// When it has work by itself; `None` if something else must happen first.
@@ -192,19 +204,21 @@ impl Session {
             return false;
         }
         let provider = self.provider.clone();
-        let mut asked = self
-            .sweep
-            .take()
-            .unwrap_or_else(|| Box::pin(async move { provider.list_vms().await }));
-        let Some(answer) = poll_once(asked.as_mut()) else {
-            self.sweep = Some(asked);
+        let moment = self.link.seen(|seen| seen.moment());
+        let mut sweep = self.sweep.take().unwrap_or_else(|| Sweep {
+            list: Box::pin(async move { provider.list_vms().await }),
+            asked: moment,
+        });
+        let Some(answer) = poll_once(sweep.list.as_mut()) else {
+            self.sweep = Some(sweep);
             return false;
         };
+        let asked = sweep.asked;
         *due = self.sim.mock.now() + SWEEP;
         match answer {
             Ok(list) => {
                 self.failed = 0;
-                let concerns = self.link.seen(|seen| seen.replace(list));
+                let concerns = self.link.seen(|seen| seen.replace(list, asked));
                 self.sim
                     .note(|| format!("  swept: {} concerns", concerns.len()));
                 self.dispatcher.concerns(&self.link, concerns);

@@ -22,20 +22,20 @@ use crate::summary::Summary;
 const BEGINNING: i64 = 1_767_225_600;
 /// How long a call may go unanswered.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// The longest that a request is under way after its client has given up.
 /// How often work that is late and takes its time is looked at.
 const LATE_STEP: Duration = Duration::from_millis(500);
-
 /// Longer than any create takes.
 const LONGEST_LATE: Duration = Duration::from_secs(30);
-
+/// The longest that a request is under way after its client has given up, in seconds.
 const LATEST: u64 = 60;
+/// The same for a client that died, where the provider hears of that.
+const LATEST_OF_THE_DEAD: Duration = Duration::from_secs(4);
 
 /// A request that happens though nobody waits for it.
 pub struct Late {
     pub due: Duration,
-    /// When it reached the provider.
-    begun: Option<Duration>,
+    /// When it is given up.
+    until: Option<Duration>,
     pub work: BoxFuture<'static, ()>,
 }
 
@@ -174,7 +174,7 @@ impl Sim {
     /// What becomes of an effect.
     pub fn decide(&self, effect: Effect) -> Fate {
         let mut world = self.world();
-        let fate = world.draw_fate(effect, self.setting.is_basic(), &self.setting);
+        let fate = world.draw_fate(effect, &self.setting);
         world.summary.fate(effect, fate);
         fate
     }
@@ -249,8 +249,20 @@ impl Sim {
         let mut world = self.world();
         let delay = Duration::from_secs(world.rng.between(1, LATEST));
         let due = self.mock.now() + delay;
-        let begun = None;
-        world.late.push(Late { due, begun, work });
+        let gives_up = DEADLINE + LATEST_OF_THE_DEAD;
+        let until = (!self.setting.is_basic()).then(|| self.mock.now() + gives_up);
+        world.late.push(Late { due, until, work });
+    }
+
+    /// The client has died. A provider of ours lets no request of a dead connection wait for long; a foreign one may.
+    pub fn connection_died(&self) {
+        if self.setting.is_basic() {
+            return;
+        }
+        let latest = self.mock.now() + LATEST_OF_THE_DEAD;
+        for late in &mut self.world().late {
+            late.until = Some(late.until.unwrap_or(latest).min(latest));
+        }
     }
 
     /// Lets requests that are late happen when their time has come.
@@ -265,21 +277,19 @@ impl Sim {
             due
         };
         for mut late in due {
-            if poll_once(late.work.as_mut()).is_some() {
+            // A provider that went away takes the request with it.
+            let until = *late.until.get_or_insert(now + LONGEST_LATE);
+            if now > until || poll_once(late.work.as_mut()).is_some() {
                 continue;
             }
-            // A provider that went away took the request with it.
-            let begun = *late.begun.get_or_insert(now);
-            if now - begun < LONGEST_LATE {
-                late.due = now + LATE_STEP;
-                self.world().late.push(late);
-            }
+            late.due = now + LATE_STEP;
+            self.world().late.push(late);
         }
     }
 }
 
 impl World {
-    fn draw_fate(&mut self, effect: Effect, basic: bool, setting: &Setting) -> Fate {
+    fn draw_fate(&mut self, effect: Effect, setting: &Setting) -> Fate {
         self.effects += 1;
         let number = self.effects;
         if let Some(place) = self.crash_at.iter().position(|(at, _)| *at == number) {
@@ -298,18 +308,18 @@ impl World {
         if self.calm {
             Fate::Happens
         } else {
-            self.draw(effect, basic, setting)
+            self.draw(effect, setting)
         }
     }
 
-    fn draw(&mut self, effect: Effect, basic: bool, setting: &Setting) -> Fate {
+    fn draw(&mut self, effect: Effect, setting: &Setting) -> Fate {
         let (odds, rng) = (&setting.odds, &mut self.rng);
         let side = if rng.percent(50) {
             Side::Before
         } else {
             Side::After
         };
-        if basic && effect == Effect::Create && rng.per_mille(odds.later) {
+        if effect == Effect::Create && rng.per_mille(odds.later) {
             return if rng.percent(50) {
                 Fate::HappensLater
             } else {

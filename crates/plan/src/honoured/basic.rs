@@ -20,6 +20,7 @@ pub const BASIC_PROVIDER: &[&str] = &[
     "spec.placement.storagePod",
     "spec.placement.folder",
     "spec.tags",
+    "spec.snapshot.revertToRef",
     "class.firmware",
     "class.diskDefaults.type",
     "class.diskDefaults.size",

@@ -7,6 +7,7 @@ use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_contract::{Capabilities, Extension, Features, Identity, RequestId, TaskId, VmId};
 
 use crate::problem::Problem;
+use crate::virtual_machine::revert::{RevertWish, Reverted};
 
 /// All inputs of one decision.
 #[derive(Clone, Debug)]
@@ -25,20 +26,25 @@ pub struct Facts<'a> {
     pub observed: Observed<'a>,
     /// When it was asked for that. Its answer may have been long on its way.
     pub asked: Timestamp,
+    /// Since when the provider is connected.
+    pub connected: Option<Timestamp>,
     /// The last change sent by this process, if no newer word of the VM has come since.
     pub sent: Option<&'a Sent>,
-    /// Whether a create may be in flight that nobody remembers (providers without identity).
+    /// Whether a create may be in flight whose answer nobody heard.
     pub intent: Intent,
+    /// What the VM is to go back to.
+    pub revert: Option<&'a RevertWish>,
 }
 
-/// Whether the intent to create is written down. It matters only where create is not find-or-create.
+/// Whether the intent to create is written down: before each create where create is not find-or-create, elsewhere after a
+/// create that went unanswered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Intent {
-    /// It is not: no create was sent.
+    /// It is not: no create was sent, or all were answered.
     #[default]
     Missing,
-    /// This pass wrote it: no create was sent yet.
-    JustWritten,
+    /// This pass wrote it then: no create was sent yet.
+    JustWritten(Timestamp),
     /// An earlier pass wrote it: a create may have been sent.
     Older(Timestamp),
 }
@@ -137,6 +143,8 @@ pub struct Record {
     pub reboot_handled: String,
     /// Fields whose change waits for a restart, as told in the status.
     pub restart_required: Vec<String>,
+    /// What became of the last wish to go back to a snapshot.
+    pub revert: Option<Reverted>,
 }
 
 /// What the VM was last brought to. It is what tells an edit from drift, so it never claims more than is sure: before a
@@ -152,7 +160,7 @@ pub struct Applied {
 }
 
 /// The parts of a VM that can be changed after it was created.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Virtual CPUs.
     pub cpu: u32,
@@ -204,6 +212,8 @@ pub enum OperationKind {
     Reboot,
     /// Changes size, disks or networks.
     Reconfigure,
+    /// Takes it back to a snapshot.
+    Revert,
     /// Deletes it.
     Delete,
 }
@@ -300,6 +310,16 @@ impl ProviderFacts<'_> {
     /// Whether create is find-or-create by identity.
     pub fn has_identity(&self) -> bool {
         matches!(self, Self::Ready { features, .. } if features.has(Extension::Identity))
+    }
+
+    /// Whether it says itself which changes wait for a restart.
+    pub fn tells_what_waits(&self) -> bool {
+        match self {
+            Self::Ready { capabilities, .. } => {
+                capabilities.reconfigure_online && self.has_identity()
+            }
+            _ => false,
+        }
     }
 }
 

@@ -22,10 +22,12 @@ pub mod facts;
 pub mod next;
 pub mod record;
 pub mod report;
+pub mod revert;
 pub mod size;
 pub mod step;
 
 pub use facts::*;
-pub use next::next_step;
+pub use next::{is_fresh, next_step};
 pub use report::{Outcome, PassEnd, report};
+pub use revert::{RevertState, RevertTarget, RevertWish, Reverted};
 pub use step::*;

@@ -1,26 +1,31 @@
 //! The planner: facts in, one step out.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use polyvirt_contract::RequestId;
-use polyvirt_contract::model::{PowerOp, PowerState, VmState};
+use polyvirt_contract::model::{PowerOp, PowerState, Stage, VmState};
 
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{
     Answer, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
     Intent, Life, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
-    RestartPolicy, Sent,
+    RestartPolicy, Sent, Shape,
 };
+use crate::virtual_machine::revert;
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Release, Step, WaitFor};
 
 /// How long a change that was sent may take to show before it is sent again.
 pub const RESEND_AFTER: Duration = Duration::from_secs(15);
 
-/// How long a create that nobody remembers may take to show, on a provider where create is not find-or-create.
+/// How long a create whose answer never came may take to show, on a provider where create is not find-or-create.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
+
+/// How long a request whose caller has gone may be on its way to a provider that knows our contract.
+const ON_ITS_WAY: Duration = Duration::from_secs(5);
 
 /// A provider that is connected but slow to tell of its VMs wakes nobody.
 const CONNECTING_RECHECK: Duration = Duration::from_secs(31);
@@ -100,25 +105,43 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
     }
     match facts.observed {
         Observed::Unknown => Step::Look,
-        Observed::Absent => create_under_way(facts).unwrap_or(Step::Release(Release::Proved)),
+        Observed::Absent => create_under_way(facts)
+            .or_else(|| create_of_a_former_life(facts))
+            .unwrap_or(Step::Release(Release::Proved)),
         Observed::Stranger(_) => Step::Release(Release::NotOurs),
         Observed::Present(_) => Step::Delete,
     }
 }
 
-/// Without identity a create may have been sent that nobody remembers: its VM is waited for before anything else is done.
+/// A create may have been sent whose answer nobody heard: its VM is waited for before its absence proves anything.
 fn create_under_way(facts: &Facts<'_>) -> Option<Step> {
     let Intent::Older(since) = facts.intent else {
         return None;
     };
-    if facts.provider.has_identity() || facts.record.id.is_some() {
+    // Where create finds what is there, an unanswered one may come after one that was answered.
+    if facts.record.id.is_some() && !facts.provider.has_identity() {
         return None;
     }
-    let rest = remaining(facts.asked, since, FORGOTTEN_AFTER)?;
+    let span = if facts.provider.has_identity() {
+        ON_ITS_WAY
+    } else {
+        FORGOTTEN_AFTER
+    };
+    let rest = remaining(facts.asked, since, span)?;
     Some(Step::wait_at_most(
-        WaitFor::Effect(OperationKind::Create),
+        WaitFor::LateCreate,
         rest.min(RESEND_AFTER),
     ))
+}
+
+/// A manager that died may have sent a create that is still on its way. It is let arrive before absence proves anything.
+fn create_of_a_former_life(facts: &Facts<'_>) -> Option<Step> {
+    if !facts.provider.has_identity() {
+        // There the intent was written first.
+        return None;
+    }
+    let rest = remaining(facts.asked, facts.connected?, ON_ITS_WAY)?;
+    Some(Step::wait_at_most(WaitFor::LateCreate, rest))
 }
 
 /// Without identity a VM of ours exists only if we wrote down the intent or its id first.
@@ -149,6 +172,10 @@ fn alive(facts: &Facts<'_>) -> Step {
         return step;
     }
     match facts.observed {
+        // Nothing to ask for: no create was sent, and none can be.
+        Observed::Unknown if never_created(facts) && desired.image != ImageReadiness::Ready => {
+            absent(facts, desired)
+        }
         Observed::Unknown => Step::Look,
         Observed::Stranger(vm) => Step::Stop(stranger(vm)),
         Observed::Absent => absent(facts, desired),
@@ -240,13 +267,24 @@ fn create(facts: &Facts<'_>) -> Step {
         return Step::Create;
     }
     match facts.intent {
-        Intent::JustWritten => Step::Create,
-        Intent::Missing => Step::RecordIntent,
+        Intent::JustWritten(at) if is_fresh(at, facts.now) => Step::Create,
+        Intent::JustWritten(_) | Intent::Missing => Step::RecordIntent,
         Intent::Older(_) => create_under_way(facts).unwrap_or(Step::RecordIntent),
     }
 }
 
+/// Whether a create that is sent now is still waited for by whoever reads the intent.
+pub fn is_fresh(intent: Timestamp, now: Timestamp) -> bool {
+    remaining(now, intent, RESEND_AFTER).is_some()
+}
+
 fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
+    if let Some(wait) = unfinished(vm) {
+        return wait;
+    }
+    if let Some(step) = revert::step(facts) {
+        return step;
+    }
     let shape = shape_step(facts, desired, vm);
     let power = power_step(facts, desired, vm);
     // A stopped VM is changed before it starts, so that the change needs no restart; a running one that is to stop is
@@ -262,6 +300,16 @@ fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
     reboot(facts, vm)
         .or_else(|| restart(facts, desired, vm))
         .unwrap_or_else(|| settled(facts, desired, vm))
+}
+
+/// A VM that is half made, or half gone, is neither changed nor counted as made. Its provider tells when that is over.
+fn unfinished(vm: &VmState) -> Option<Step> {
+    let kind = match vm.stage {
+        Stage::Whole => return None,
+        Stage::Creating => OperationKind::Create,
+        Stage::Deleting => OperationKind::Delete,
+    };
+    Some(Step::wait_at_most(WaitFor::Effect(kind), RESEND_AFTER))
 }
 
 /// A change is sent only when the record no longer claims what it changes.
@@ -298,16 +346,21 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
         // We made it, but nobody remembers with what, and the provider does not tell.
         return Some(Step::Reconfigure);
     }
-    let acts = first_time || desired.on_size_drift == OnDrift::Correct;
-    let open = found.iter().any(|d| !waits_for_restart(facts, vm, d));
-    (acts && open).then_some(Step::Reconfigure)
+    let waits = |drift: &Drift| waits_for_restart(facts, vm, drift);
+    // What waits for a restart may be an earlier change of the same field.
+    let open = match (first_time, desired.on_size_drift) {
+        (true, _) => !found.is_empty(),
+        (false, OnDrift::Correct) => !found.iter().all(waits),
+        (false, OnDrift::Report) => false,
+    };
+    open.then_some(Step::Reconfigure)
 }
 
-/// A difference that the provider, or the last pass, has already said a restart will mend.
+/// A difference that the provider, or where it does not tell the last pass, has already said a restart will mend.
 fn waits_for_restart(facts: &Facts<'_>, vm: &VmState, drift: &Drift) -> bool {
     let named = |list: &[String]| list.iter().any(|f| f == drift.field);
-    vm.power == PowerState::On
-        && (named(&vm.restart_required) || named(&facts.record.restart_required))
+    let guessed = !facts.provider.tells_what_waits() && named(&facts.record.restart_required);
+    vm.power == PowerState::On && (named(&vm.restart_required) || guessed)
 }
 
 fn power_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
@@ -369,12 +422,14 @@ fn restart(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
         // The next request makes the provider forget this one.
         return Some(Step::RecordChange(OperationKind::Reboot));
     }
-    let shape = desired.shape();
-    let request = RequestId::from(format!(
-        "restart-{}cpu-{}mib-{}",
-        shape.cpu, shape.memory_mib, vm.revision
-    ));
-    wanted.then(|| Step::reboot(request))
+    wanted.then(|| Step::reboot(restart_request(&desired.shape(), vm)))
+}
+
+/// One restart for one change: the same as long as neither the declaration nor the VM moves.
+fn restart_request(shape: &Shape, vm: &VmState) -> RequestId {
+    let mut hasher = DefaultHasher::new();
+    shape.hash(&mut hasher);
+    RequestId::from(format!("restart-{:016x}-{}", hasher.finish(), vm.revision))
 }
 
 /// Whether a reboot that was asked for was carried out, and only the provider knows.

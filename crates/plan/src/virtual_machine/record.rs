@@ -1,5 +1,6 @@
 //! What passes write down for the next one, to and from `status`. Lossless, so that a crash loses nothing that was written.
 
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{self as api, VirtualMachine, VirtualMachineStatus};
 use polyvirt_api::names;
@@ -10,6 +11,7 @@ use crate::virtual_machine::facts::{
     Applied, Attention, Claim, DeletionPolicy, DesiredPower, Force, Intent, Life, Object,
     Operation, OperationKind, Origin, Record, Shape,
 };
+use crate::virtual_machine::revert;
 
 /// What the object says about its own life.
 pub fn object(vm: &VirtualMachine) -> Object<'_> {
@@ -98,6 +100,7 @@ pub fn record(vm: &VirtualMachine) -> Record {
         operation: status.operation.as_deref().map(operation_from),
         reboot_handled: status.reboot_handled.clone().unwrap_or_default(),
         restart_required: status.restart_required.clone(),
+        revert: revert::from_status(&status),
     }
 }
 
@@ -128,7 +131,7 @@ fn applied_from(applied: &api::AppliedState) -> Applied {
     }
 }
 
-fn operation_from(operation: &api::Operation) -> Operation {
+pub(crate) fn operation_from(operation: &api::Operation) -> Operation {
     Operation {
         kind: kind_from(operation.kind),
         task: operation.task_ref.clone().and_then(TaskId::non_empty),
@@ -151,6 +154,7 @@ pub fn write(record: &Record, status: &mut VirtualMachineStatus) {
     status.reconfigure_task_ref = task(true);
     status.reboot_handled = Some(record.reboot_handled.clone()).filter(|r| !r.is_empty());
     status.restart_required.clone_from(&record.restart_required);
+    status.revert = revert::to_status(record.revert.as_ref());
 }
 
 fn applied_to(applied: &Applied) -> Option<Box<api::AppliedState>> {
@@ -184,10 +188,10 @@ fn power_word(power: DesiredPower) -> api::PowerState {
     }
 }
 
-fn operation_to(operation: &Operation) -> api::Operation {
+pub(crate) fn operation_to(operation: &Operation) -> api::Operation {
     api::Operation {
         kind: kind_to(operation.kind),
-        since: Time(operation.since),
+        since: Time(whole_second(operation.since)),
         attempt: i32::try_from(operation.attempt).unwrap_or(i32::MAX),
         task_ref: operation.task.as_ref().map(ToString::to_string),
         request_id: None,
@@ -213,15 +217,26 @@ same_kinds!(
     GracefulStop,
     Reboot,
     Reconfigure,
+    Revert,
     Delete
 );
 
+/// The API keeps whole seconds. Rounded up, so that nobody's time is cut short.
+fn whole_second(time: Timestamp) -> Timestamp {
+    time.round(
+        TimestampRound::new()
+            .smallest(Unit::Second)
+            .mode(RoundMode::Ceil),
+    )
+    .unwrap_or(time)
+}
+
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     use super::*;
+    use crate::virtual_machine::revert::{RevertState, Reverted};
 
     fn vm(status: VirtualMachineStatus) -> VirtualMachine {
         VirtualMachine {
@@ -254,12 +269,26 @@ mod tests {
             }),
             reboot_handled: "monday".into(),
             restart_required: vec!["spec.resources.cpu".into()],
+            revert: Some(Reverted {
+                name: "before".into(),
+                uid: "u".into(),
+                state: RevertState::Refused,
+                message: Some("No".into()),
+            }),
         };
         let mut status = VirtualMachineStatus::default();
         write(&record_in, &mut status);
         assert_eq!(status.reconfigure_task_ref.as_deref(), Some("t"));
         assert_eq!(status.last_task_ref, None);
         assert_eq!(record(&vm(status)), record_in);
+    }
+
+    #[test]
+    fn the_time_of_an_operation_is_not_cut_short_by_whole_seconds() {
+        let begun = Timestamp::from_millisecond(5_300).expect("in range");
+        let six = Timestamp::from_second(6).expect("in range");
+        assert_eq!(whole_second(begun), six);
+        assert_eq!(whole_second(six), six);
     }
 
     #[test]

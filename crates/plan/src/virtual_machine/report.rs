@@ -14,6 +14,7 @@ use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{Desired, Intent, Life, OperationKind, Record};
 use crate::virtual_machine::record;
+use crate::virtual_machine::revert::{self, RevertWish};
 use crate::virtual_machine::step::{Done, Drift, Wait, WaitFor};
 
 /// How a pass ended.
@@ -50,6 +51,8 @@ pub struct PassEnd<'a> {
     pub desired: Option<&'a Desired>,
     /// Fields that are set and do nothing on this provider.
     pub ignored_fields: &'a [String],
+    /// What the VM is to go back to.
+    pub revert: Option<&'a RevertWish>,
     /// The time of the report.
     pub now: Timestamp,
 }
@@ -80,11 +83,13 @@ fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus
     record::write(end.record, &mut new);
     new.create_intent = match end.intent {
         Intent::Missing => None,
-        Intent::JustWritten => Some(Time(end.now)),
-        Intent::Older(time) => Some(Time(time)),
+        Intent::JustWritten(time) | Intent::Older(time) => Some(Time(time)),
     };
     if let Some(vm) = end.observed {
         observe(&mut new, vm, end.record);
+        if let Some(list) = &vm.snapshots {
+            new.snapshots = revert::listed(list, &old.snapshots, end.now);
+        }
     }
     if is_missing(end.outcome) {
         new.power_state = None;
@@ -175,7 +180,7 @@ fn before_first_start(end: &PassEnd<'_>, outcome: &Outcome) -> VMPhase {
         Outcome::Failed(_)
         | Outcome::InFlight(_)
         | Outcome::Waiting(Wait {
-            on: WaitFor::Effect(_),
+            on: WaitFor::Effect(_) | WaitFor::LateCreate,
             ..
         }) => VMPhase::Provisioning,
         _ if exists || end.intent != Intent::Missing => VMPhase::Provisioning,
@@ -273,6 +278,10 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
         ),
         WaitFor::Image(what) => (Reason::WaitingForImage, what.clone()),
         WaitFor::Effect(kind) => (in_flight(*kind), working(*kind).to_owned()),
+        WaitFor::LateCreate => (
+            Reason::Creating,
+            "A create went unanswered. It is looked for a while whether its VM appears".to_owned(),
+        ),
         WaitFor::GuestShutdown => (
             Reason::ShuttingDown,
             working(OperationKind::GracefulStop).to_owned(),
@@ -314,6 +323,7 @@ const fn in_flight(kind: OperationKind) -> Reason {
         OperationKind::GracefulStop => Reason::ShuttingDown,
         OperationKind::Reboot => Reason::Rebooting,
         OperationKind::Reconfigure => Reason::Reconfiguring,
+        OperationKind::Revert => Reason::Reverting,
         OperationKind::Delete => Reason::Deleting,
     }
 }
@@ -326,6 +336,7 @@ const fn working(kind: OperationKind) -> &'static str {
         OperationKind::GracefulStop => "The guest was asked to shut down",
         OperationKind::Reboot => "The VM is being restarted",
         OperationKind::Reconfigure => "Size, disks or networks are being changed",
+        OperationKind::Revert => "The VM goes back to a snapshot",
         OperationKind::Delete => "The VM is being deleted",
     }
 }
@@ -369,6 +380,10 @@ fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Findi
     }
     if !end.record.restart_required.is_empty() {
         put(restart_required(&end.record.restart_required));
+    }
+    match revert::finding(end.revert, end.record.revert.as_ref()) {
+        Some(finding) => conditions::set(&mut list, finding, generation, end.now),
+        None => conditions::clear(&mut list, kind::REVERTED),
     }
     drop_stale(end, &mut list);
     status.conditions = list;
@@ -456,6 +471,7 @@ fn transitions(
             format!("VM {id} is on provider {provider}"),
         ));
     }
+    notes.extend(revert::note(old, new));
     let find = |s: &VirtualMachineStatus| {
         s.conditions
             .iter()

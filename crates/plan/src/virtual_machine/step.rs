@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polyvirt_contract::model::{PowerOp, PowerRequest};
-use polyvirt_contract::{RequestId, TaskId};
+use polyvirt_contract::{RequestId, SnapshotId, TaskId};
 
 use crate::problem::Problem;
 use crate::virtual_machine::facts::OperationKind;
@@ -29,6 +29,8 @@ pub enum Step {
     Power(PowerRequest),
     /// Bring size, disks and networks to what is desired.
     Reconfigure,
+    /// Take the VM back to a snapshot.
+    Revert(SnapshotId),
     /// Delete the VM.
     Delete,
     /// Take our finalizer off.
@@ -100,6 +102,8 @@ pub enum WaitFor {
     Image(String),
     /// A change was sent; its effect is not there yet.
     Effect(OperationKind),
+    /// A create may still be on its way to the provider.
+    LateCreate,
     /// The guest was asked to stop.
     GuestShutdown,
     /// The provider does not say whether the VM runs.
@@ -140,6 +144,7 @@ impl Step {
         Some(match self {
             Self::Create => OperationKind::Create,
             Self::Reconfigure => OperationKind::Reconfigure,
+            Self::Revert(_) => OperationKind::Revert,
             Self::Delete => OperationKind::Delete,
             Self::Power(request) => match request.op {
                 PowerOp::On => OperationKind::PowerOn,

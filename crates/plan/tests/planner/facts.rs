@@ -10,8 +10,9 @@ use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::virtual_machine::{
     Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
     Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
-    Record, RestartPolicy, Shape, Step, next_step,
+    Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted, Shape, Step, next_step,
 };
+use polyvirt_plan::{Problem, Reason};
 use proptest::prelude::*;
 
 /// What the provider has shown.
@@ -45,6 +46,7 @@ pub struct Any {
     pub intent: Intent,
     pub desired: Desired,
     pub record: Record,
+    pub revert: Option<RevertWish>,
     pub vm: VmState,
     pub features: Features,
     pub capabilities: Capabilities,
@@ -75,8 +77,10 @@ impl Any {
                 Sight::Stranger => Observed::Stranger(&self.vm),
             },
             asked: at(1000),
+            connected: None,
             sent: None,
             intent: self.intent,
+            revert: self.revert.as_ref(),
         })
     }
 
@@ -232,9 +236,31 @@ fn life() -> impl Strategy<Value = Life> {
 fn intent() -> impl Strategy<Value = Intent> {
     prop_oneof![
         Just(Intent::Missing),
-        Just(Intent::JustWritten),
+        Just(Intent::JustWritten(at(1000))),
         (0..1000_i64).prop_map(|s| Intent::Older(at(s)))
     ]
+}
+
+/// Few names, so that what is wished is often what was done.
+fn revert() -> impl Strategy<Value = (Option<RevertWish>, Option<Reverted>)> {
+    let name = || prop_oneof![Just("a".to_owned()), Just("b".to_owned())];
+    let target = prop_oneof![
+        3 => name().prop_map(|uid| Ok(RevertTarget { uid, id: "s-1".into() })),
+        1 => Just(Err(Problem::new(Reason::SnapshotNotReady, "spec", "Not yet"))),
+    ];
+    let wish = (name(), target).prop_map(|(name, target)| RevertWish { name, target });
+    let state = prop_oneof![
+        Just(RevertState::Begun),
+        Just(RevertState::Done),
+        Just(RevertState::Refused)
+    ];
+    let last = (name(), name(), state).prop_map(|(name, uid, state)| Reverted {
+        name,
+        uid,
+        state,
+        message: None,
+    });
+    (proptest::option::of(wish), proptest::option::of(last))
 }
 
 pub fn any_facts(sight: impl Strategy<Value = Sight>) -> impl Strategy<Value = Any> {
@@ -250,9 +276,18 @@ pub fn any_facts(sight: impl Strategy<Value = Sight>) -> impl Strategy<Value = A
         record(),
         vm_state(),
         any::<bool>(),
+        revert(),
     )
         .prop_map(
-            |(sight, (claim, life, force, origin, intent), desired, record, vm, identity)| Any {
+            |(
+                sight,
+                (claim, life, force, origin, intent),
+                desired,
+                record,
+                vm,
+                identity,
+                (wish, last),
+            )| Any {
                 sight,
                 claim,
                 life,
@@ -261,7 +296,11 @@ pub fn any_facts(sight: impl Strategy<Value = Sight>) -> impl Strategy<Value = A
                 origin,
                 intent,
                 desired,
-                record,
+                record: Record {
+                    revert: last,
+                    ..record
+                },
+                revert: wish,
                 vm,
                 features: features(identity),
                 capabilities: Capabilities::default(),

@@ -5,8 +5,8 @@ mod facts;
 mod world;
 
 use polyvirt_plan::virtual_machine::{
-    Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life, Release, Step,
-    next_step,
+    Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life, Release,
+    RevertState, Step, next_step,
 };
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ proptest! {
             prop_assert_eq!(any.life, Life::Alive);
             prop_assert_eq!(any.attention, Attention::Active);
             prop_assert_eq!(&any.desired.image, &ImageReadiness::Ready);
-            prop_assert!(any.identity_known() || any.intent == Intent::JustWritten);
+            prop_assert!(any.identity_known() || matches!(any.intent, Intent::JustWritten(_)));
         }
     }
 
@@ -50,6 +50,16 @@ proptest! {
             prop_assert_eq!(any.life, Life::Deleting(DeletionPolicy::Delete));
             prop_assert_eq!((any.sight, any.claim), (Sight::Present, Claim::Held));
         }
+    }
+
+    #[test]
+    fn a_vm_goes_back_only_as_it_was_written_down_and_once(any in any_facts(Sight::any())) {
+        let Step::Revert(_) = any.plan() else { return Ok(()) };
+        let (wish, last) = (any.revert.expect("a wish"), any.record.revert.expect("a note"));
+        prop_assert_eq!(wish.name, last.name);
+        prop_assert_eq!(wish.target.expect("usable").uid, last.uid);
+        prop_assert_eq!(last.state, RevertState::Begun);
+        prop_assert_eq!((any.sight, any.claim, any.life), (Sight::Present, Claim::Held, Life::Alive));
     }
 
     #[test]

@@ -107,8 +107,10 @@ impl World {
                 (Some(vm), true) => Observed::Present(vm),
             },
             asked: self.now,
+            connected: None,
             sent: None,
             intent: self.intent,
+            revert: None,
         }
     }
 
@@ -130,7 +132,7 @@ impl World {
             Step::Claim => self.claim = Claim::Held,
             Step::Look => self.looked = true,
             Step::RecordIntent => {
-                self.intent = Intent::JustWritten;
+                self.intent = Intent::JustWritten(self.now);
                 self.record.id = None;
                 self.record.applied = Applied::default();
             }
@@ -142,7 +144,9 @@ impl World {
             Step::Reconfigure => self.reconfigure(),
             Step::Delete => self.vm = None,
             Step::Wait(wait) => return self.wait(wait.recheck),
-            Step::Done(_) | Step::Release(_) | Step::Stop(_) => return Flow::Ends,
+            Step::Revert(_) | Step::Done(_) | Step::Release(_) | Step::Stop(_) => {
+                return Flow::Ends;
+            }
         }
         Flow::GoesOn
     }

@@ -82,8 +82,18 @@ fn conditions() -> String {
         ),
         (
             kind::FIELDS_HONOURED,
-            "VirtualMachine",
+            "VirtualMachine, VMSnapshot",
             "False: some fields that are set do nothing on this provider.",
+        ),
+        (
+            kind::REVERTED,
+            "VirtualMachine",
+            "The VM went back to the snapshot in spec.snapshot.revertToRef. False: it is on its way, or the reason says why not.",
+        ),
+        (
+            kind::QUIESCED,
+            "VMSnapshot",
+            "The guest had written its buffers out when the snapshot was taken.",
         ),
         (kind::IMPORTING, "VMImage", "On its way to a provider."),
         (
@@ -126,6 +136,7 @@ fn sampled() -> Metrics {
         Duration::ZERO,
     );
     metrics.circuit(&provider, Circuit::Open);
+    metrics.tasks(&provider, 1);
     metrics
         .objects
         .get_or_create(&KindLabel {

@@ -260,6 +260,7 @@ impl Mock {
                 revision: 0,
                 restart_required: Vec::new(),
                 last_request: None,
+                snapshots: None,
                 ..state
             },
         }

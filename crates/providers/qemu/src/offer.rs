@@ -30,6 +30,7 @@ const HONOURED: &[&str] = &[
     "spec.powerState",
     "spec.resources.cpu",
     "spec.resources.memoryMiB",
+    "spec.snapshot.revertToRef",
     "spec.tags",
     "spec.tags[]",
     "spec.userData.*",

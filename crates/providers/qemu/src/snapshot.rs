@@ -1,8 +1,11 @@
 //! Moments to go back to, kept inside the disks: with memory or without, of a machine that runs or not.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use polyvirt_contract::model::{SnapshotContents, SnapshotCreated, SnapshotRequest};
+use polyvirt_contract::model::{
+    GuestDisks, Quiesce, SnapshotContents, SnapshotCreated, SnapshotRequest, SnapshotState,
+};
 use polyvirt_contract::{ProviderError, Result, SnapshotId, TaskId};
 use serde_json::json;
 
@@ -88,12 +91,18 @@ async fn take(core: &Core, vm: &Vm, id: SnapshotId, request: &SnapshotRequest) -
             Plugged::default()
         },
         complete: false,
+        taken: unix_seconds(),
     };
     vm.keep(|record| record.snapshots.push(snapshot))?;
     let taken = match live {
         None => offline(core, vm, &record, "-c", &id).await.map(|()| false),
         Some(live) if memory => with_memory(&live, &record, &id).await.map(|()| false),
-        Some(live) => disks_of_running(vm, &live, &record, &id).await,
+        Some(live) => {
+            let frozen = request.quiesce != Quiesce::No && agent::freeze(vm).await;
+            disks_of_running(vm, &live, &record, &id)
+                .await
+                .map(|()| frozen)
+        }
     };
     match taken {
         Ok(frozen) => vm.update(core, |record| {
@@ -126,9 +135,8 @@ async fn with_memory(live: &Live, record: &Record, id: &SnapshotId) -> Result<()
     live.qmp.run_job("snapshot-save", "save", job, |_| ()).await
 }
 
-/// All disks at the same moment, and the guest's file systems quiet if its agent can do that. True if it could.
-async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId) -> Result<bool> {
-    let frozen = agent::freeze(vm).await;
+/// All disks at the same moment. The guest's file systems may have been made quiet for that, and go on afterwards.
+async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId) -> Result<()> {
     let actions: Vec<_> = nodes(record)
         .into_iter()
         .map(|node| {
@@ -142,7 +150,39 @@ async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId
         .await;
     agent::thaw(vm).await;
     taken?;
-    Ok(frozen)
+    Ok(())
+}
+
+/// The snapshots that are whole, in the words of the contract.
+pub(crate) fn shown(record: &Record) -> Vec<SnapshotState> {
+    let whole = record.snapshots.iter().filter(|snapshot| snapshot.complete);
+    whole.map(state).collect()
+}
+
+fn state(snapshot: &Snapshot) -> SnapshotState {
+    SnapshotState {
+        id: snapshot.id.clone(),
+        name: snapshot.name.clone(),
+        description: snapshot.description.clone(),
+        taken: snapshot.taken,
+        // It shares its blocks with the disks: what it takes alone is not known.
+        size_bytes: 0,
+        contents: if snapshot.memory {
+            SnapshotContents::DisksAndMemory
+        } else {
+            SnapshotContents::Disks
+        },
+        guest: if snapshot.frozen {
+            GuestDisks::Quiet
+        } else {
+            GuestDisks::AsTheyWere
+        },
+    }
+}
+
+fn unix_seconds() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
 /// Removes a snapshot that was cut short, from whichever disks have it.

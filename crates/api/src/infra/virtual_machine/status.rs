@@ -78,6 +78,36 @@ pub struct VirtualMachineStatus {
     /// Paths of fields whose change takes effect at the next restart only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restart_required: Vec<String>,
+    /// What became of the last wish to go back to a snapshot. Absent while spec.snapshot names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revert: Option<Box<RevertStatus>>,
+}
+
+/// What became of a wish to go back to a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevertStatus {
+    /// Name of the VMSnapshot.
+    pub name: String,
+    /// UID of the VMSnapshot.
+    pub uid: String,
+    /// How far it is: Begun, Done or Refused.
+    pub state: RevertState,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How far a wish to go back to a snapshot is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RevertState {
+    /// It was sent, or was about to be.
+    #[default]
+    Begun,
+    /// The VM is back at the snapshot.
+    Done,
+    /// The provider will not do it.
+    Refused,
 }
 
 /// What was last seen to be reached on the hypervisor.
@@ -123,8 +153,8 @@ pub struct AppliedDisk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// What is being done: Create, PowerOn, PowerOff, GracefulStop, Reboot, Reconfigure or
-    /// Delete.
+    /// What is being done: Create, PowerOn, PowerOff, GracefulStop, Reboot, Reconfigure, Revert
+    /// or Delete.
     pub kind: OperationKind,
     /// When it began.
     pub since: Time,
@@ -155,6 +185,8 @@ pub enum OperationKind {
     Reboot,
     /// Its shape is being changed.
     Reconfigure,
+    /// It goes back to a snapshot.
+    Revert,
     /// It is being removed.
     Delete,
 }

@@ -73,7 +73,8 @@ pub struct VMSnapshotSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotConfig {
-    /// Name of the snapshot on the provider. Absent means the name of this object.
+    /// Name of the snapshot on the provider. Absent means the name of this object. A short mark of
+    /// this object is added to it, so that no two snapshots share one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 255),

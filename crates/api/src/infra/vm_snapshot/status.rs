@@ -7,6 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::infra::{ObjectRef, Operation};
+
 /// What is known of the snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -50,6 +52,13 @@ pub struct VMSnapshotStatus {
     /// The provider's task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_ref: Option<String>,
+    /// The VM on the hypervisor that the snapshot is of. Written before it is taken: what becomes of
+    /// the VirtualMachine later does not change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm: Option<SnapshotVm>,
+    /// The operation in flight. Absent when nothing is being done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Box<Operation>>,
     /// How the snapshot stands on the Provider, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub provider_status: BTreeMap<String, SnapshotProviderStatus>,
@@ -60,6 +69,18 @@ pub struct VMSnapshotStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// The VM on the hypervisor that a snapshot is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotVm {
+    /// Namespace and name of its Provider.
+    pub provider_ref: ObjectRef,
+    /// Id on the hypervisor.
+    pub id: String,
+    /// Identity on the hypervisor.
+    pub identity: String,
 }
 
 /// Points at a VMSnapshot.

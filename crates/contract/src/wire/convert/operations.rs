@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::ProviderError;
 use crate::ids::{SnapshotId, VmId};
 use crate::model::{
-    CloneMode, CloneVm, Cloned, Created, PowerOp, SnapshotContents, SnapshotCreated,
+    CloneMode, CloneVm, Cloned, Created, PowerOp, Quiesce, SnapshotContents, SnapshotCreated,
     SnapshotRequest,
 };
 use crate::watch::TaskState;
@@ -83,6 +83,11 @@ impl v1::SnapshotCreateRequest {
             name_hint: request.name_hint,
             include_memory: request.contents == SnapshotContents::DisksAndMemory,
             description: request.description,
+            quiesce: match request.quiesce {
+                Quiesce::Unsaid => None,
+                Quiesce::IfPossible => Some(true),
+                Quiesce::No => Some(false),
+            },
         }
     }
 }
@@ -96,6 +101,11 @@ impl From<v1::SnapshotCreateRequest> for SnapshotRequest {
                 SnapshotContents::DisksAndMemory
             } else {
                 SnapshotContents::Disks
+            },
+            quiesce: match request.quiesce {
+                None => Quiesce::Unsaid,
+                Some(true) => Quiesce::IfPossible,
+                Some(false) => Quiesce::No,
             },
         }
     }

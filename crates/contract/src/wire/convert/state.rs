@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::ids::{RequestId, VmId};
-use crate::model::{DiskState, NicState, Owner, PowerState, VmState};
+use crate::model::{
+    DiskState, GuestDisks, NicState, Owner, PowerState, SnapshotContents, SnapshotState, Stage,
+    VmState,
+};
 use crate::wire::json::parse_flat;
 use crate::wire::{ext, v1};
 
@@ -25,6 +28,26 @@ impl From<ext::PowerState> for PowerState {
             ext::PowerState::Off => Self::Off,
             ext::PowerState::Suspended => Self::Suspended,
             ext::PowerState::Unspecified => Self::Unknown,
+        }
+    }
+}
+
+impl From<Stage> for ext::Stage {
+    fn from(stage: Stage) -> Self {
+        match stage {
+            Stage::Whole => Self::Unspecified,
+            Stage::Creating => Self::Creating,
+            Stage::Deleting => Self::Deleting,
+        }
+    }
+}
+
+impl From<ext::Stage> for Stage {
+    fn from(stage: ext::Stage) -> Self {
+        match stage {
+            ext::Stage::Unspecified => Self::Whole,
+            ext::Stage::Creating => Self::Creating,
+            ext::Stage::Deleting => Self::Deleting,
         }
     }
 }
@@ -100,6 +123,7 @@ impl From<VmState> for ext::VmState {
             name: vm.name,
             owner: vm.owner.map(Into::into),
             revision: vm.revision,
+            stage: ext::Stage::from(vm.stage).into(),
             power: ext::PowerState::from(vm.power).into(),
             ips: vm.ips,
             console_url: vm.console_url,
@@ -116,6 +140,45 @@ impl From<VmState> for ext::VmState {
             last_request: vm.last_request.map(|r| r.to_string()).unwrap_or_default(),
             fault: vm.fault,
             details: vm.details,
+            snapshots: vm.snapshots.map(|s| ext::Snapshots {
+                items: convert_all(s),
+            }),
+        }
+    }
+}
+
+impl From<SnapshotState> for ext::Snapshot {
+    fn from(snapshot: SnapshotState) -> Self {
+        Self {
+            id: snapshot.id.to_string(),
+            name: snapshot.name,
+            description: snapshot.description,
+            taken: snapshot.taken,
+            size_bytes: snapshot.size_bytes,
+            has_memory: snapshot.contents == SnapshotContents::DisksAndMemory,
+            quiesced: snapshot.guest == GuestDisks::Quiet,
+        }
+    }
+}
+
+impl From<ext::Snapshot> for SnapshotState {
+    fn from(snapshot: ext::Snapshot) -> Self {
+        Self {
+            id: snapshot.id.into(),
+            name: snapshot.name,
+            description: snapshot.description,
+            taken: snapshot.taken,
+            size_bytes: snapshot.size_bytes,
+            contents: if snapshot.has_memory {
+                SnapshotContents::DisksAndMemory
+            } else {
+                SnapshotContents::Disks
+            },
+            guest: if snapshot.quiesced {
+                GuestDisks::Quiet
+            } else {
+                GuestDisks::AsTheyWere
+            },
         }
     }
 }
@@ -124,6 +187,7 @@ impl From<ext::VmState> for VmState {
     fn from(vm: ext::VmState) -> Self {
         Self {
             power: vm.power().into(),
+            stage: vm.stage().into(),
             id: vm.id.into(),
             name: vm.name,
             owner: vm.owner.map(Into::into),
@@ -139,6 +203,7 @@ impl From<ext::VmState> for VmState {
             last_request: RequestId::non_empty(vm.last_request),
             fault: vm.fault,
             details: vm.details,
+            snapshots: vm.snapshots.map(|s| convert_all(s.items)),
         }
     }
 }

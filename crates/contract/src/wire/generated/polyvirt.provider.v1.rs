@@ -115,6 +115,38 @@ pub struct VmState {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    #[prost(enumeration = "Stage", tag = "17")]
+    pub stage: i32,
+    /// Absent: not known.
+    #[prost(message, optional, tag = "18")]
+    pub snapshots: ::core::option::Option<Snapshots>,
+}
+/// Those that are whole, in the order in which they were taken.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Snapshots {
+    #[prost(message, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<Snapshot>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Snapshot {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub description: ::prost::alloc::string::String,
+    /// Seconds since 1970; 0 if not known.
+    #[prost(int64, tag = "4")]
+    pub taken: i64,
+    /// Bytes on the storage; 0 if not known.
+    #[prost(uint64, tag = "5")]
+    pub size_bytes: u64,
+    /// Whether it holds the memory of the VM, too.
+    #[prost(bool, tag = "6")]
+    pub has_memory: bool,
+    /// Whether the guest had written its buffers out.
+    #[prost(bool, tag = "7")]
+    pub quiesced: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Disks {
@@ -417,6 +449,39 @@ impl PowerState {
             "POWER_STATE_ON" => Some(Self::On),
             "POWER_STATE_OFF" => Some(Self::Off),
             "POWER_STATE_SUSPENDED" => Some(Self::Suspended),
+            _ => None,
+        }
+    }
+}
+/// Where a VM is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Stage {
+    /// It is there.
+    Unspecified = 0,
+    /// It is being made, and goes again if that fails.
+    Creating = 1,
+    /// It is on its way out.
+    Deleting = 2,
+}
+impl Stage {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "STAGE_UNSPECIFIED",
+            Self::Creating => "STAGE_CREATING",
+            Self::Deleting => "STAGE_DELETING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "STAGE_UNSPECIFIED" => Some(Self::Unspecified),
+            "STAGE_CREATING" => Some(Self::Creating),
+            "STAGE_DELETING" => Some(Self::Deleting),
             _ => None,
         }
     }

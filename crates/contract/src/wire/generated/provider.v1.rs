@@ -160,6 +160,9 @@ pub struct SnapshotCreateRequest {
     pub include_memory: bool,
     #[prost(string, tag = "4")]
     pub description: ::prost::alloc::string::String,
+    /// Whether the guest is asked to write its buffers out first. Absent: the provider decides.
+    #[prost(bool, optional, tag = "1000")]
+    pub quiesce: ::core::option::Option<bool>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SnapshotCreateResponse {

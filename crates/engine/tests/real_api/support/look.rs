@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMPhase, VirtualMachine,
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMPhase, VMSnapshot, VirtualMachine,
 };
 use polyvirt_plan::Reason;
 
@@ -27,6 +27,7 @@ explained!(
     VMClass,
     VMImage,
     VMNetworkAttachment,
+    VMSnapshot,
     VirtualMachine
 );
 

@@ -7,6 +7,7 @@ pub mod look;
 pub mod objects;
 pub mod plane;
 pub mod recorder;
+pub mod rest;
 pub mod shim;
 pub mod wire;
 pub mod world;

@@ -1,7 +1,9 @@
 //! Manifests that most tests begin with.
 
 use k8s_openapi::api::core::v1::Secret;
-use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_api::infra::{
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+};
 use serde_json::json;
 
 use super::world::{HYPERVISOR, Manifest};
@@ -13,7 +15,7 @@ pub const TEMPLATE: &str = "base";
 
 /// A Provider whose health is looked at every second; one failed look is enough.
 pub fn provider(name: &str) -> Manifest<Provider> {
-    let check = json!({"interval": "1s", "timeout": "2s", "failureThreshold": 1});
+    let check = json!({"interval": "1s", "timeout": "10s", "failureThreshold": 1});
     Manifest::new(
         name,
         json!({"type": "mock", "runtime": {"mode": "InProcess"}, "healthCheck": check}),
@@ -54,6 +56,11 @@ pub fn vm(name: &str) -> Manifest<VirtualMachine> {
             "powerState": "On",
         }),
     )
+}
+
+/// A snapshot of a VM.
+pub fn snapshot(name: &str, vm: &str) -> Manifest<VMSnapshot> {
+    Manifest::new(name, json!({"vmRef": {"name": vm}}))
 }
 
 /// A Secret with one key.

@@ -27,7 +27,7 @@ use super::plane;
 
 /// How long something may take on a busy machine before it counts as never.
 pub const PATIENCE: Duration = Duration::from_secs(45);
-const GLANCE: Duration = Duration::from_millis(25);
+pub const GLANCE: Duration = Duration::from_millis(25);
 
 /// The hypervisor that most tests use.
 pub const HYPERVISOR: &str = "hv";

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-const SNAPSHOT: &str = "config/samples/snapshot.yaml";
+const SNAPSHOT: &str = "config/samples/qemu-snapshot.yaml";
 const SNAPSHOT_OF: &str = "demo";
 
 /// What to try next.
@@ -77,5 +77,5 @@ fn path_hint() -> Option<String> {
 }
 
 fn hint(command: &str, meaning: &str) -> String {
-    format!("  {command:<47} {meaning}")
+    format!("  {command:<52} {meaning}")
 }

@@ -1,8 +1,10 @@
 //! Moments to go back to.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use polyvirt_contract::model::{SnapshotContents, SnapshotCreated, SnapshotRequest, VmRef};
+use polyvirt_contract::model::{
+    GuestDisks, Quiesce, SnapshotContents, SnapshotCreated, SnapshotRequest, SnapshotState, VmRef,
+};
 use polyvirt_contract::{ProviderError, Result, SnapshotId, TaskId};
 
 use crate::state::tasks::Action;
@@ -141,5 +143,36 @@ fn snapshot(vm: &Vm, id: SnapshotId, request: &SnapshotRequest) -> Snapshot {
         description: request.description.as_str().into(),
         power,
         hardware: vm.hardware.clone(),
+        taken: unix_seconds(),
+        quiet: vm.power == Power::On && request.quiesce != Quiesce::No,
+    }
+}
+
+fn unix_seconds() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
+}
+
+/// The snapshot in the words of the contract. A pretended disk has a mebibyte in each gibibyte.
+pub(super) fn shown(snapshot: &Snapshot) -> SnapshotState {
+    let hardware = &snapshot.hardware;
+    let data = hardware.disks.iter().map(|disk| u64::from(disk.size_gib));
+    let gib = u64::from(hardware.root_gib) + data.sum::<u64>();
+    SnapshotState {
+        id: snapshot.id.clone(),
+        name: snapshot.name.to_string(),
+        description: snapshot.description.to_string(),
+        taken: snapshot.taken,
+        size_bytes: gib << 20,
+        contents: if snapshot.power == Power::Off {
+            SnapshotContents::Disks
+        } else {
+            SnapshotContents::DisksAndMemory
+        },
+        guest: if snapshot.quiet {
+            GuestDisks::Quiet
+        } else {
+            GuestDisks::AsTheyWere
+        },
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use polyvirt_contract::model::{
-    Datastore, DiskState, Inventory, NetworkEntry, NicState, PowerState, VmState,
+    self, Datastore, DiskState, Inventory, NetworkEntry, NicState, PowerState, VmState,
 };
 
-use crate::state::State;
 use crate::state::reconfigure::waiting;
 use crate::state::vm::{Disk, Nic, Power, Stage, Vm, VmKey};
+use crate::state::{State, snapshots};
 
 /// What the one datastore pretends to hold.
 const DATASTORE_BYTES: u64 = 1 << 50;
@@ -28,6 +28,7 @@ impl State {
             name: vm.name.to_string(),
             owner: vm.owner.as_deref().cloned(),
             revision: vm.revision,
+            stage: told(vm.stage),
             power: if vm.runs() {
                 PowerState::On
             } else {
@@ -50,6 +51,7 @@ impl State {
             last_request: vm.last_request.clone(),
             fault: String::new(),
             details: details(vm),
+            snapshots: Some(vm.snapshots.iter().map(snapshots::shown).collect()),
         }
     }
 }
@@ -165,6 +167,14 @@ fn attachments(vm: &Vm) -> String {
         .map(|nic| format!("{}={}", nic.name, nic.network))
         .collect();
     pairs.join(",")
+}
+
+const fn told(stage: Stage) -> model::Stage {
+    match stage {
+        Stage::Ready => model::Stage::Whole,
+        Stage::Creating => model::Stage::Creating,
+        Stage::Deleting => model::Stage::Deleting,
+    }
 }
 
 const fn stage(stage: Stage) -> &'static str {

@@ -100,6 +100,12 @@ pub(crate) struct Snapshot {
     /// The power state to go back to: a snapshot without memory goes back to off.
     pub(crate) power: Power,
     pub(crate) hardware: Hardware,
+    /// Seconds since 1970.
+    #[serde(default)]
+    pub(crate) taken: i64,
+    /// Whether the guest was asked to be quiet: a pretended guest always can.
+    #[serde(default)]
+    pub(crate) quiet: bool,
 }
 
 /// What is known of a VM only while the process lives.

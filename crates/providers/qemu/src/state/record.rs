@@ -154,6 +154,9 @@ pub(crate) struct Snapshot {
     pub(crate) plugged: Plugged,
     /// Whether it is whole: one that is not was cut short, and is removed.
     pub(crate) complete: bool,
+    /// Seconds since 1970; 0 in records of older versions.
+    #[serde(default)]
+    pub(crate) taken: i64,
 }
 
 /// All that is kept of a VM. Secrets are not in it: first-boot data is in the working folder only.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use polyvirt_contract::model::{DiskState, NicState, PowerState, VmState};
+use polyvirt_contract::model::{self, DiskState, NicState, PowerState, VmState};
 
 use crate::core::Core;
 use crate::state::{Disk, Nic, Record, SeedKind, Stage};
@@ -44,6 +44,7 @@ pub(super) fn state(inside: &Inside) -> VmState {
         name: record.name.clone(),
         owner: record.owner.clone(),
         revision: record.revision,
+        stage: told(record.stage),
         power: power(inside),
         ips: record
             .hardware
@@ -68,6 +69,7 @@ pub(super) fn state(inside: &Inside) -> VmState {
         last_request: record.last_request.clone(),
         fault: fault(inside),
         details: details(inside),
+        snapshots: Some(crate::snapshot::shown(record)),
     }
 }
 
@@ -189,6 +191,14 @@ const fn seed(record: &Record) -> &'static str {
         None => "",
         Some(SeedKind::NoCloud) => "NoCloud",
         Some(SeedKind::Ignition) => "Ignition",
+    }
+}
+
+const fn told(stage: Stage) -> model::Stage {
+    match stage {
+        Stage::Ready => model::Stage::Whole,
+        Stage::Creating => model::Stage::Creating,
+        Stage::Deleting => model::Stage::Deleting,
     }
 }
 

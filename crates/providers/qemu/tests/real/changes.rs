@@ -102,6 +102,7 @@ async fn snapshot(lab: &Lab, vm: &VmRef, name: &str, contents: SnapshotContents)
         name_hint: name.to_owned(),
         description: String::new(),
         contents,
+        ..SnapshotRequest::default()
     };
     let taken = lab
         .provider

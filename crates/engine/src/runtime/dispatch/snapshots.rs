@@ -1,0 +1,96 @@
+//! Who is to be looked at when a snapshot changes, and which snapshots when something else does.
+
+use polyvirt_api::infra::{SnapshotPhase, VMSnapshot, VirtualMachine};
+
+use super::{Dispatcher, Source, deletion_moved, urgency};
+use crate::runtime::key::{Key, Kind, ObjectKey};
+use crate::runtime::queue::{Lane, Urgency};
+use crate::runtime::snapshot_index::{is_made, vm_of};
+use crate::runtime::store::Change;
+use crate::runtime::vm_index::{Target, provider_of};
+
+impl Dispatcher {
+    /// A VMSnapshot changed.
+    pub fn snapshot_changed(&self, change: &Change<VMSnapshot>, source: Source) {
+        let (old, new) = match change {
+            Change::Added(new) => (None, Some(new)),
+            Change::Updated { old, new } => (Some(old), Some(new)),
+            Change::Removed(old) => (Some(old), None),
+        };
+        let Some(any) = new.or(old) else { return };
+        let key = ObjectKey::of(&**any);
+        let (old, new) = (old.map(|s| &**s), new.map(|s| &**s));
+        self.stores.snapshot_index.update(&key, old, new);
+        if old.map(usable) != new.map(usable) {
+            self.wake_users(&Target::Snapshot(key.clone()), Urgency::Event);
+        }
+        match (old, new) {
+            (Some(old), Some(new)) if !concerns_us(old, new) => {}
+            (_, Some(_)) if source != Source::OurWrite => self.wake_snapshot(&key, urgency(source)),
+            (_, None) => self.wake_snapshot(&key, Urgency::Event),
+            _ => {}
+        }
+    }
+
+    pub(super) fn wake_snapshot(&self, key: &ObjectKey, urgency: Urgency) {
+        let snapshot = self.stores.snapshots.get(key);
+        let provider = snapshot.and_then(|s| self.provider_of_snapshot(&s));
+        let lane = provider.map_or(Lane::Control, Lane::Provider);
+        let key = Key::new(Kind::VMSnapshot, key.clone());
+        self.queue.add(key, lane, urgency);
+    }
+
+    /// The provider that has it, or will have it.
+    fn provider_of_snapshot(&self, snapshot: &VMSnapshot) -> Option<ObjectKey> {
+        let own = snapshot.metadata.namespace.as_deref().unwrap_or_default();
+        if let Some(vm) = snapshot.status.as_ref().and_then(|s| s.vm.as_ref()) {
+            let provider = &vm.provider_ref;
+            return Some(ObjectKey::new(provider.namespace_or(own), &provider.name));
+        }
+        let vm = self.stores.vms.get(&vm_of(snapshot))?;
+        Some(provider_of(&vm))
+    }
+
+    pub(super) fn wake_snapshots_of(&self, vm: &ObjectKey, urgency: Urgency) {
+        for key in self.stores.snapshot_index.of(vm) {
+            self.wake_snapshot(&key, urgency);
+        }
+    }
+
+    /// A Provider came, went, or answers again: its snapshots outlive the objects of their VMs, so they are looked for.
+    pub(super) fn wake_snapshots_on(&self, provider: &ObjectKey) {
+        for snapshot in self.stores.snapshots.list() {
+            if self.provider_of_snapshot(&snapshot).as_ref() == Some(provider) {
+                self.wake_snapshot(&ObjectKey::of(&*snapshot), Urgency::Background);
+            }
+        }
+    }
+}
+
+/// Whether snapshots of the VM have to know: it came, went, or got its VM.
+pub(super) fn vm_moved(old: Option<&VirtualMachine>, new: Option<&VirtualMachine>) -> bool {
+    let id = |vm: &VirtualMachine| vm.status.as_ref().and_then(|s| s.id.clone());
+    let place = |vm| (is_made(vm), id(vm));
+    match (old, new) {
+        (Some(old), Some(new)) => place(old) != place(new) || deletion_moved(old, new),
+        _ => true,
+    }
+}
+
+/// Our own status writes do not concern us.
+fn concerns_us(old: &VMSnapshot, new: &VMSnapshot) -> bool {
+    old.metadata.generation != new.metadata.generation
+        || old.metadata.annotations != new.metadata.annotations
+        || old.metadata.finalizers != new.metadata.finalizers
+        || deletion_moved(old, new)
+}
+
+/// As far as a VM cares that is to go back to it.
+fn usable(snapshot: &VMSnapshot) -> (Option<SnapshotPhase>, Option<&str>, bool) {
+    let status = snapshot.status.as_ref();
+    (
+        status.and_then(|s| s.phase),
+        status.and_then(|s| s.snapshot_id.as_deref()),
+        snapshot.metadata.deletion_timestamp.is_some(),
+    )
+}

@@ -1,0 +1,119 @@
+//! The beginning of a pass: the object, its VirtualMachine and what the provider told, from the caches alone.
+
+use std::sync::Arc;
+
+use polyvirt_api::infra::{VMSnapshot, VirtualMachine};
+use polyvirt_contract::VmId;
+use polyvirt_contract::model::{Owner, VmRef, VmState};
+use polyvirt_plan::snapshot::desired::{hypervisor_name, resolve};
+use polyvirt_plan::snapshot::{Intent, Record, VmFacts, VmPlace, record};
+use polyvirt_plan::virtual_machine::record::identity;
+
+use super::{Pass, Seen};
+use crate::context::Context;
+use crate::runtime::key::{Key, Kind, ObjectKey};
+use crate::runtime::snapshot_index::is_made;
+use crate::runtime::vm_index::provider_of;
+use crate::virtual_machine::reach::{Reach, reach};
+
+impl<'a> Pass<'a> {
+    /// Reads everything; asks nobody.
+    pub(super) fn load(ctx: &'a Context, key: &ObjectKey, object: Arc<VMSnapshot>) -> Self {
+        let record = record::record(&object);
+        let named = ObjectKey::new(key.namespace(), &object.spec.vm_ref.name);
+        let vm = ctx.stores.vms.get(&named);
+        let place = vm.as_deref().and_then(place_of);
+        let provider = record.vm.as_ref().map(provider_key);
+        let provider = provider.or_else(|| vm.as_deref().map(provider_of));
+        let mut pass = Self {
+            ctx,
+            key: Key::new(Kind::VMSnapshot, key.clone()),
+            name: hypervisor_name(&object),
+            vm: standing(vm.as_deref(), place.as_ref(), &record),
+            place,
+            reach: reach_of(ctx, provider),
+            desired: resolve(&object),
+            record,
+            intent: Intent::Earlier,
+            seen: Seen::Unknown,
+            notes: Vec::new(),
+            object,
+        };
+        pass.seen = pass.told();
+        pass
+    }
+
+    fn told(&self) -> Seen {
+        let (Reach::Ready(ready), Some(vm)) = (&self.reach, &self.record.vm) else {
+            return Seen::Unknown;
+        };
+        let (synced, found) = ready.link.seen(|seen| (seen.synced(), seen.get(&vm.id)));
+        match found {
+            _ if !synced => Seen::Unknown,
+            None => Seen::Silent,
+            Some(state) => self.judge(state),
+        }
+    }
+
+    /// A VM that carries another identity is not the one that the snapshot is of.
+    pub(super) fn judge(&self, state: Arc<VmState>) -> Seen {
+        let ours = self.record.vm.as_ref().map(|vm| &vm.identity);
+        match &state.owner {
+            Some(owner) if Some(&owner.identity) != ours => Seen::NoVm,
+            _ => Seen::Vm(state),
+        }
+    }
+
+    /// The VM to act on, on behalf of its VirtualMachine.
+    pub(super) fn vm_ref(&self) -> Option<VmRef> {
+        let vm = self.record.vm.as_ref()?;
+        let owner = Owner {
+            identity: vm.identity.clone(),
+            namespace: self.key.object.namespace().to_owned(),
+            name: self.object.spec.vm_ref.name.clone(),
+        };
+        Some(VmRef {
+            id: vm.id.clone(),
+            owner: Some(owner),
+        })
+    }
+}
+
+fn provider_key(vm: &VmPlace) -> ObjectKey {
+    ObjectKey::new(&vm.provider_namespace, &vm.provider)
+}
+
+fn reach_of(ctx: &Context, provider: Option<ObjectKey>) -> Reach {
+    let Some(key) = provider else {
+        return Reach::Missing;
+    };
+    let exists = ctx.stores.providers.get(&key).is_some();
+    reach(ctx.links.get(&key), exists, ctx.now())
+}
+
+/// Where the VM of a VirtualMachine is, once it was made.
+fn place_of(vm: &VirtualMachine) -> Option<VmPlace> {
+    let id = vm.status.as_ref()?.id.clone().filter(|_| is_made(vm));
+    let provider = provider_of(vm);
+    Some(VmPlace {
+        provider_namespace: provider.namespace().to_owned(),
+        provider: provider.name().to_owned(),
+        id: id.and_then(VmId::non_empty)?,
+        identity: identity(vm),
+    })
+}
+
+fn standing(vm: Option<&VirtualMachine>, place: Option<&VmPlace>, record: &Record) -> VmFacts {
+    let Some(vm) = vm else {
+        return VmFacts::Missing;
+    };
+    let recorded = record.vm.as_ref();
+    if recorded.is_some_and(|then| then.identity != identity(vm)) {
+        return VmFacts::Missing;
+    }
+    match place {
+        _ if vm.metadata.deletion_timestamp.is_some() => VmFacts::Leaving,
+        None => VmFacts::NotMade,
+        Some(_) => VmFacts::Made,
+    }
+}

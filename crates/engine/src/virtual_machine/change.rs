@@ -1,0 +1,172 @@
+//! Changes of a VM that is there, and what is remembered of each.
+
+use polyvirt_contract::model::{PowerOp, PowerRequest, PowerState};
+use polyvirt_contract::{ErrorKind, ProviderError, RequestId, TaskId};
+use polyvirt_plan::virtual_machine::size::differences;
+use polyvirt_plan::virtual_machine::{
+    Answer, Desired, Operation, OperationKind, Outcome, Sent, Step, record,
+};
+use polyvirt_plan::{Note, Reason};
+
+use super::pass::{Flow, Pass, Reach, Seen};
+
+impl Pass<'_> {
+    pub(super) async fn power(&mut self, request: PowerRequest) -> Flow {
+        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else {
+            return Flow::Continue;
+        };
+        let provider = ready.provider.clone();
+        let kind = Step::Power(request.clone())
+            .operation()
+            .unwrap_or(OperationKind::PowerOn);
+        self.sending(kind, request.request.clone());
+        self.tell_power(&request);
+        match provider.power(&vm, request.clone()).await {
+            Ok(task) => {
+                self.power_accepted(kind, &request);
+                self.accepted(kind, task)
+            }
+            Err(error) => self.failed(error),
+        }
+    }
+
+    fn tell_power(&mut self, request: &PowerRequest) {
+        let overdue = self
+            .record
+            .operation
+            .as_ref()
+            .is_some_and(|o| o.kind == OperationKind::GracefulStop);
+        if request.op == PowerOp::Off && overdue {
+            let text = "The guest did not shut down in time and is stopped hard";
+            self.notes
+                .push(Note::warning(Reason::GracefulTimeout, text));
+        }
+    }
+
+    fn power_accepted(&mut self, kind: OperationKind, request: &PowerRequest) {
+        let asked = record::object(&self.vm).reboot.to_owned();
+        if request.request == Some(RequestId::from(format!("reboot-{asked}"))) {
+            self.notes.push(Note::normal(
+                Reason::Rebooting,
+                format!("Restarted as asked for by the annotation value {asked}"),
+            ));
+            self.record.reboot_handled = asked;
+        } else if kind == OperationKind::Reboot {
+            // What one restart does not bring, another will not: it is told as drift from now on.
+            self.record.restart_required.clear();
+            self.notes.push(Note::normal(
+                Reason::Rebooting,
+                "Restarted to make a change take effect",
+            ));
+        }
+    }
+
+    pub(super) async fn reconfigure(&mut self) -> Flow {
+        let request = match self.request().await {
+            Ok(request) => request,
+            Err(flow) => return flow,
+        };
+        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else {
+            return Flow::Continue;
+        };
+        let provider = ready.provider.clone();
+        let says_what_waits = self.reach.facts().tells_what_waits();
+        if let Some(refusal) = self.refused(&request) {
+            return refusal;
+        }
+        self.sending(OperationKind::Reconfigure, None);
+        match provider.reconfigure(&vm, request.clone()).await {
+            Ok(task) => {
+                if !says_what_waits {
+                    self.expect_restart();
+                }
+                self.reconfigure_accepted();
+                self.accepted(OperationKind::Reconfigure, task)
+            }
+            Err(error) => {
+                self.remember_refusal(request, &error);
+                self.failed(error)
+            }
+        }
+    }
+
+    /// A provider that cannot change all of a running VM, and does not say what waits, leaves it to us to say it. What the
+    /// VM has taken up all the same shows at the next look.
+    fn expect_restart(&mut self) {
+        let (Ok(desired), Some(vm)) = (&self.desired, self.present()) else {
+            return;
+        };
+        if vm.power == PowerState::On {
+            let open = differences(&desired.shape(), vm);
+            self.record.restart_required = open.into_iter().map(|d| d.field.to_owned()).collect();
+        }
+    }
+
+    fn reconfigure_accepted(&mut self) {
+        self.record.applied.shape = self.desired.as_ref().ok().map(Desired::shape);
+        self.notes.push(Note::normal(
+            Reason::Reconfigured,
+            "The change of size, disks or networks was accepted",
+        ));
+    }
+
+    pub(super) async fn delete(&mut self) -> Flow {
+        let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else {
+            return Flow::Continue;
+        };
+        let provider = ready.provider.clone();
+        self.sending(OperationKind::Delete, None);
+        match provider.delete(&vm).await {
+            Ok(task) => self.accepted(OperationKind::Delete, task),
+            Err(error) if error.kind == ErrorKind::NotFound => self.operation_over(),
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// Remembers what is about to be sent, so that it is not sent again before it can show.
+    pub(super) fn sending(&mut self, kind: OperationKind, request: Option<RequestId>) {
+        let sent = Sent {
+            kind,
+            at: self.ctx.now(),
+            request,
+            answer: Answer::Open,
+        };
+        self.memo.sent = Some((sent, self.present().cloned()));
+    }
+
+    /// The provider took the request; with a task it is still at work.
+    pub(super) fn accepted(&mut self, kind: OperationKind, task: Option<TaskId>) -> Flow {
+        self.seen = Seen::Unknown;
+        if let Some((sent, _)) = &mut self.memo.sent {
+            sent.answer = Answer::Taken;
+        }
+        let kept = self
+            .record
+            .operation
+            .take()
+            .filter(|o| o.kind == kind && o.task == task);
+        let waits = task.is_some() || kind == OperationKind::GracefulStop;
+        if waits {
+            let since = kept.map_or_else(|| self.ctx.now(), |o| o.since);
+            self.record.operation = Some(Operation {
+                kind,
+                task: task.clone(),
+                since,
+                attempt: 0,
+            });
+        }
+        match task {
+            Some(task) => self.await_task(&task),
+            None => Flow::Continue,
+        }
+    }
+
+    /// A request that failed for certain leaves nothing to wait for; otherwise the VM is looked at before the next try.
+    pub(super) fn failed(&mut self, error: ProviderError) -> Flow {
+        if !error.kind.may_have_happened() {
+            self.memo.sent = None;
+        }
+        self.seen = Seen::Unknown;
+        Flow::End(Outcome::Failed(error))
+    }
+}

@@ -1,0 +1,162 @@
+//! Writes to the object: the claim, the records made before a change, the release.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::ObjectMeta;
+use polyvirt_api::infra::VirtualMachine;
+use polyvirt_api::names;
+use polyvirt_plan::virtual_machine::{
+    Applied, Claim, Intent, OperationKind, Outcome, Release, record,
+};
+use polyvirt_plan::{Note, Reason};
+use serde_json::json;
+
+use super::pass::{Flow, Pass};
+use crate::cluster::{self, ClusterError, Patch};
+use crate::context::Memo;
+use crate::next::Next;
+use crate::runtime::key::{Key, Kind};
+
+impl Pass<'_> {
+    /// Finalizer and identity, in one write, before anything is done on the hypervisor.
+    pub(super) async fn take_claim(&mut self) -> Flow {
+        let mut finalizers = self.vm.metadata.finalizers.clone().unwrap_or_default();
+        if !record::has_finalizer(&self.vm) {
+            finalizers.push(names::VIRTUAL_MACHINE_FINALIZER.to_owned());
+        }
+        let patch = json!({"metadata": {
+            "resourceVersion": self.vm.metadata.resource_version,
+            "finalizers": finalizers,
+            "annotations": {names::IDENTITY_ANNOTATION: self.identity.as_str()},
+        }});
+        match self.write(Patch::Metadata(patch)).await {
+            Ok(()) => {
+                self.claim = Some(Claim::Held);
+                Flow::Continue
+            }
+            Err(error) => Flow::Abandon(Next::after_refusal(&error)),
+        }
+    }
+
+    /// Writes, and goes on with the object as it is then.
+    pub(super) async fn write(&mut self, patch: Patch) -> Result<(), ClusterError> {
+        let key = Key::new(Kind::VirtualMachine, self.key.clone());
+        let written: VirtualMachine = cluster::patch(&*self.ctx.cluster, &key, patch).await?;
+        let written = crate::runtime::trim::metadata(written);
+        if self.is_overtaken_by(&written) {
+            // The watch has nothing newer to tell, so nobody else would look at the edit.
+            self.come_again = Some(Next::After(Duration::ZERO));
+        }
+        if let Some(change) = self.ctx.stores.vms.written(written.clone()) {
+            self.ctx.observer.vm(change);
+        }
+        self.vm = Arc::new(written);
+        Ok(())
+    }
+
+    /// Whether the answer to a write of ours shows an edit that this pass does not know of.
+    fn is_overtaken_by(&self, written: &VirtualMachine) -> bool {
+        let (known, now) = (&self.vm.metadata, &written.metadata);
+        let others = |meta: &ObjectMeta| {
+            let mut annotations = meta.annotations.clone().unwrap_or_default();
+            annotations.remove(names::IDENTITY_ANNOTATION);
+            annotations
+        };
+        self.generation != now.generation
+            || known.labels != now.labels
+            || others(known) != others(now)
+    }
+
+    /// What an earlier VM had been brought to says nothing about the new one.
+    pub(super) async fn record_intent(&mut self) -> Flow {
+        self.tell_recreation();
+        self.intent = Intent::JustWritten(self.ctx.now());
+        self.record.id = None;
+        self.record.applied = Applied::default();
+        let creating = Outcome::InFlight(OperationKind::Create);
+        match self.write_status(&creating).await {
+            Ok(()) => Flow::Continue,
+            Err(error) => Flow::Abandon(Next::after_refusal(&error)),
+        }
+    }
+
+    pub(super) async fn record_change(&mut self, kind: OperationKind) -> Flow {
+        match kind {
+            OperationKind::Reconfigure => {
+                self.record.applied.shape = None;
+                // What waited was the change before this one.
+                self.record.restart_required.clear();
+            }
+            OperationKind::Revert => self.record_revert(),
+            OperationKind::Reboot => {
+                self.record.reboot_handled = record::object(&self.vm).reboot.to_owned();
+            }
+            _ => self.record.applied.power = None,
+        }
+        match self.write_status(&Outcome::InFlight(kind)).await {
+            Ok(()) => Flow::Continue,
+            Err(error) => Flow::Abandon(Next::after_refusal(&error)),
+        }
+    }
+
+    /// Takes the finalizer off and tells why.
+    pub(super) async fn release(&mut self, release: Release) -> Flow {
+        let keep: Vec<_> = self
+            .vm
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .filter(|f| *f != names::VIRTUAL_MACHINE_FINALIZER)
+            .collect();
+        let patch = json!({"metadata": {
+            "resourceVersion": self.vm.metadata.resource_version,
+            "finalizers": keep,
+        }});
+        let about = cluster::About::of(Kind::VirtualMachine, &*self.vm);
+        match self.write(Patch::Metadata(patch)).await {
+            Ok(()) | Err(ClusterError::NotFound) => {
+                self.ctx.cluster.event(&about, self.farewell(release));
+                let released = Some(about.uid.clone());
+                self.ctx.remember(
+                    &self.key,
+                    Memo {
+                        released,
+                        ..Memo::default()
+                    },
+                );
+                Flow::Abandon(Next::Idle)
+            }
+            Err(error) => Flow::Abandon(Next::after_refusal(&error)),
+        }
+    }
+
+    fn farewell(&self, release: Release) -> Note {
+        let id = self.record.id.as_ref().map_or("(no id)", |id| id.as_str());
+        let provider = &self.vm.spec.provider_ref.name;
+        match release {
+            Release::Proved => Note::normal(
+                Reason::Deleted,
+                format!("VM {id} is gone from provider {provider}"),
+            ),
+            Release::Retained => Note::normal(
+                Reason::Retained,
+                format!("VM {id} stays on provider {provider}"),
+            ),
+            Release::Forced => Note::warning(
+                Reason::ForceDeleted,
+                format!(
+                    "Deleted by force: VM {id} (identity {}) may still be on provider {provider}",
+                    self.identity
+                ),
+            ),
+            Release::NotOurs => Note::warning(
+                Reason::NotOurs,
+                format!(
+                    "The VM of this name on provider {provider} is not ours and was not touched"
+                ),
+            ),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Stories of requests and answers that come late, or to somebody who has died meanwhile.
+
+use std::time::Duration;
+
+use polyvirt_provider_mock::{Offer, Resize, TaskMode};
+use serde_json::json;
+
+use crate::effect::{Effect, Fate, Side};
+use crate::objects::{self, LAB};
+use crate::scenario::Scenario;
+use crate::setting::Setting;
+
+/// The manager died with a create on its way; the object was deleted, and the VM came after it.
+#[test]
+fn a_create_of_a_dead_manager_leaves_no_orphan() {
+    let mut story = Scenario::full(TaskMode::Immediate);
+    let key = objects::vm(LAB, "a");
+    story.create(&key, objects::plain_vm());
+    story.fate(Effect::Create, Fate::CrashInFlight);
+    story.run_for(Duration::from_millis(500));
+    story.schedule.user.delete(&key);
+    story.conclude();
+    assert!(story.object(&key).is_none());
+    assert!(
+        story.sim.mock.vms().is_empty(),
+        "{:?}",
+        story.sim.mock.vms()
+    );
+}
+
+/// A create that was answered found the VM of one that was not, and its older shape was taken for the newest.
+#[test]
+fn a_vm_that_an_older_declaration_made_is_brought_to_the_newest() {
+    let mut story = Scenario::full(TaskMode::Immediate);
+    let key = objects::vm(LAB, "a");
+    story.create(&key, objects::plain_vm());
+    story.fate(Effect::Create, Fate::TimesOut(Side::After));
+    story.run_for(Duration::from_millis(500));
+    story.edit(&key, |vm| vm["spec"]["resources"] = json!({"cpu": 5}));
+    story.conclude();
+    assert_eq!(story.only_vm().cpu, 5);
+}
+
+/// While one change of a field waited for a restart, the next change of it was never sent.
+#[test]
+fn a_second_change_of_what_waits_for_a_restart_is_sent_too() {
+    let setting = Setting {
+        resize: Resize::AtRestart,
+        ..Setting::quiet(Offer::Full, TaskMode::Immediate)
+    };
+    let mut story = Scenario::new(setting);
+    let key = objects::vm(LAB, "a");
+    story.create(&key, objects::plain_vm());
+    story.settle();
+    for cpu in [5, 6] {
+        story.edit(&key, |vm| vm["spec"]["resources"] = json!({ "cpu": cpu }));
+        story.settle();
+    }
+    story.annotate(&key, polyvirt_api::names::REBOOT_ANNOTATION, "now");
+    story.conclude();
+    assert_eq!(story.only_vm().cpu, 6);
+}
+
+/// The provider died while it made the VM, and a VM that had been seen half made was missed for ever.
+#[test]
+fn a_vm_that_was_seen_half_made_and_vanished_is_made_again() {
+    let mut story = Scenario::full(TaskMode::Async);
+    let key = objects::vm(LAB, "a");
+    story.create(&key, objects::plain_vm());
+    story.fate(Effect::Create, Fate::Crash(Side::After));
+    story.run_for(Duration::from_millis(500));
+    story.sim.mock.restart();
+    story.conclude();
+    assert_eq!(story.reason(&key), "ReconcileSuccess");
+}

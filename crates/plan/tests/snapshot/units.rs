@@ -1,0 +1,248 @@
+//! Single decisions and single sentences.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use polyvirt_api::infra::{SnapshotPhase, VMSnapshot, VMSnapshotSpec, VMSnapshotStatus};
+use polyvirt_contract::model::{GuestDisks, Quiesce, SnapshotContents, SnapshotRequest};
+use polyvirt_contract::{Capabilities, ErrorKind, ProviderError};
+use polyvirt_plan::snapshot::report::Hearing;
+use polyvirt_plan::snapshot::{
+    Desired, Done, EndOfLife, Facts, Intent, Life, Lost, Object, Observed, OnVmGone, Outcome,
+    PassEnd, Record, Step, VmFacts, alarm, next_step, report,
+};
+use polyvirt_plan::virtual_machine::{Claim, ProviderFacts};
+use polyvirt_plan::{Note, Reason, Severity};
+
+use super::facts::{NAME, able, at, features, named, place};
+
+fn taken() -> Record {
+    Record {
+        vm: Some(place()),
+        id: Some("s-1".into()),
+        begun: Some(at(0)),
+        completed: Some(at(0)),
+        operation: None,
+    }
+}
+
+struct Case {
+    now: i64,
+    record: Record,
+    desired: Desired,
+    vm: VmFacts,
+    capabilities: Capabilities,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Self {
+            now: 0,
+            record: taken(),
+            desired: Desired::default(),
+            vm: VmFacts::Made,
+            capabilities: able(),
+        }
+    }
+}
+
+impl Case {
+    fn with<T>(&self, observed: Observed<'_>, work: impl Fn(&Facts<'_>) -> T) -> T {
+        work(&Facts {
+            now: at(self.now),
+            object: Object {
+                claim: Claim::Held,
+                life: Life::Alive,
+                ..Object::default()
+            },
+            name: NAME,
+            record: &self.record,
+            desired: Ok(&self.desired),
+            vm: self.vm,
+            provider: ProviderFacts::Ready {
+                features: &features(true),
+                capabilities: &self.capabilities,
+            },
+            observed,
+            intent: Intent::Earlier,
+        })
+    }
+
+    fn plan(&self, observed: Observed<'_>) -> Step {
+        self.with(observed, next_step)
+    }
+}
+
+#[test]
+fn a_life_ends_after_its_age_and_its_grace() {
+    let desired = Desired {
+        max_age: Some(Duration::from_secs(100)),
+        grace: Duration::from_secs(10),
+        ..Desired::default()
+    };
+    let list = [named(NAME)];
+    let case = |now| Case {
+        now,
+        desired: desired.clone(),
+        ..Case::default()
+    };
+    let listed = Observed::Listed(&list);
+    assert_eq!(case(99).plan(listed), Step::Done(Done::Ready));
+    assert_eq!(case(40).with(listed, alarm), Some(Duration::from_secs(60)));
+    assert_eq!(case(100).plan(listed), Step::Done(Done::Expired(at(110))));
+    assert_eq!(case(100).with(listed, alarm), Some(Duration::from_secs(10)));
+    assert_eq!(
+        case(110).plan(listed),
+        Step::DeleteObject(EndOfLife::Expired)
+    );
+}
+
+#[test]
+fn what_somebody_deleted_is_told_and_not_taken_again() {
+    let case = Case::default();
+    let lost = |how| Step::Done(Done::Lost(how));
+    assert_eq!(case.plan(Observed::Listed(&[])), lost(Lost::Alone));
+    assert_eq!(case.plan(Observed::Silent), lost(Lost::WithItsVm));
+    assert_eq!(case.plan(Observed::Unknown), Step::Done(Done::Ready));
+}
+
+#[test]
+fn a_snapshot_goes_with_its_vm_only_when_that_is_proved() {
+    let orphan = |on_vm_gone| Case {
+        vm: VmFacts::Missing,
+        desired: Desired {
+            on_vm_gone,
+            ..Desired::default()
+        },
+        ..Case::default()
+    };
+    let goes = orphan(OnVmGone::Delete);
+    assert_eq!(goes.plan(Observed::Silent), Step::Look);
+    assert_eq!(
+        goes.plan(Observed::NoVm),
+        Step::DeleteObject(EndOfLife::VmGone)
+    );
+    let retained = [named(NAME)];
+    assert_eq!(
+        goes.plan(Observed::Listed(&retained)),
+        Step::Done(Done::Ready)
+    );
+    let stays = orphan(OnVmGone::Keep).plan(Observed::NoVm);
+    assert_eq!(stays, Step::Done(Done::Lost(Lost::WithItsVm)));
+}
+
+#[test]
+fn what_the_provider_cannot_do_is_not_asked_of_it() {
+    let with_memory = Desired {
+        request: SnapshotRequest {
+            contents: SnapshotContents::DisksAndMemory,
+            ..SnapshotRequest::default()
+        },
+        ..Desired::default()
+    };
+    for (snapshots, field) in [
+        (false, "spec.vmRef.name"),
+        (true, "spec.snapshotConfig.includeMemory"),
+    ] {
+        let case = Case {
+            record: Record::default(),
+            desired: with_memory.clone(),
+            capabilities: Capabilities {
+                snapshots,
+                ..Capabilities::default()
+            },
+            ..Case::default()
+        };
+        let Step::Stop(problem) = case.plan(Observed::Unknown) else {
+            panic!("it goes on")
+        };
+        assert_eq!(problem.reason, Reason::UnsupportedByProvider);
+        assert_eq!(problem.field, field);
+    }
+}
+
+fn told(
+    object: &VMSnapshot,
+    record: &Record,
+    outcome: &Outcome,
+    hearing: Hearing,
+) -> (Option<VMSnapshotStatus>, Vec<Note>) {
+    let mut found = named(NAME);
+    (found.size_bytes, found.guest) = (4096, GuestDisks::Quiet);
+    let desired = Desired {
+        request: SnapshotRequest {
+            quiesce: Quiesce::IfPossible,
+            ..SnapshotRequest::default()
+        },
+        ignored: vec!["spec.schedule"],
+        ..Desired::default()
+    };
+    let done = matches!(outcome, Outcome::Done(_));
+    report(&PassEnd {
+        object,
+        record,
+        outcome,
+        found: done.then_some(&found),
+        desired: Some(&desired),
+        expires: None,
+        hearing,
+        now: at(7),
+    })
+}
+
+fn reason(status: &VMSnapshotStatus, kind: &str) -> String {
+    let found = status.conditions.iter().find(|c| c.type_ == kind);
+    found.map(|c| c.reason.clone()).unwrap_or_default()
+}
+
+#[test]
+fn everything_is_told_and_nothing_is_written_twice() {
+    let mut object = VMSnapshot::new("a", VMSnapshotSpec::default());
+    let ready = Outcome::Done(Done::Ready);
+    let (status, notes) = told(&object, &taken(), &ready, Hearing::Full);
+    let status = status.expect("something new");
+    assert_eq!(status.phase, Some(SnapshotPhase::Ready));
+    assert_eq!(status.snapshot_id.as_deref(), Some("s-1"));
+    assert_eq!(status.completion_time, Some(Time(at(0))));
+    assert_eq!(status.size.as_ref().expect("a size").0, "4096");
+    assert_eq!(reason(&status, "Quiesced"), "Quiesced");
+    assert_eq!(reason(&status, "FieldsHonoured"), "FieldsIgnored");
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].reason, Reason::SnapshotReady);
+    object.status = Some(status);
+    let (again, notes) = told(&object, &taken(), &ready, Hearing::Full);
+    assert_eq!((again, notes), (None, Vec::new()));
+}
+
+#[test]
+fn a_provider_that_cannot_hear_quiesce_is_named() {
+    let object = VMSnapshot::new("a", VMSnapshotSpec::default());
+    let ready = Outcome::Done(Done::Ready);
+    let (status, _) = told(&object, &taken(), &ready, Hearing::Basic);
+    let status = status.expect("something new");
+    let fields = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == "FieldsHonoured");
+    let message = &fields.expect("told").message;
+    assert!(message.contains("spec.snapshotConfig.quiesce"), "{message}");
+}
+
+#[test]
+fn a_failure_is_a_warning_and_a_silent_provider_is_none() {
+    let object = VMSnapshot::new("a", VMSnapshotSpec::default());
+    let failed = |kind| Outcome::Failed(ProviderError::new(kind, "It does not work"));
+    let begun = Record {
+        completed: None,
+        ..taken()
+    };
+    let (status, notes) = told(&object, &begun, &failed(ErrorKind::Internal), Hearing::Full);
+    assert_eq!(status.expect("new").phase, Some(SnapshotPhase::Failed));
+    assert_eq!(
+        (notes[0].severity, notes[0].reason),
+        (Severity::Warning, Reason::SnapshotFailed)
+    );
+    let silent = failed(ErrorKind::Unavailable);
+    let (status, _) = told(&object, &begun, &silent, Hearing::Full);
+    assert_eq!(status.expect("new").phase, Some(SnapshotPhase::Creating));
+}
