@@ -29,7 +29,8 @@ build: ## Build the polyvirt program, optimised, as target/fast/polyvirt
 
 .PHONY: up
 up: tools build ## A control plane, the manager and a real VM on this machine (UP_ARGS="--provider mock")
-	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); \
+	@programs=(etcd kube-apiserver); command -v $(KUBECTL) >/dev/null || programs+=(kubectl); \
+	export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh "$${programs[@]}"); \
 	image=$$(hack/guest.sh); target/fast/polyvirt up --image "$$image" $(UP_ARGS)
 
 .PHONY: down
@@ -93,8 +94,8 @@ manifests: ## Write the CRDs in config/crd again from their Rust types
 ##@ A cluster of your own
 
 .PHONY: install
-install: ## Apply the CRDs to the cluster of the current kubeconfig
-	$(KUBECTL) apply --server-side --force-conflicts -f config/crd
+install: ## Apply the CRDs and the roles for consoles to the cluster of the current kubeconfig
+	$(KUBECTL) apply --server-side --force-conflicts -f config/crd -f config/rbac
 
 .PHONY: install-plugin
 install-plugin: build ## Install the program as polyvirt and as kubectl polyvirt in BIN_DIR (~/.local/bin)

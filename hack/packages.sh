@@ -10,8 +10,8 @@ OLDEST_QEMU=8.2
 VM_USER=polyvirt-qemu
 BACKPORTS=/etc/apt/sources.list.d/polyvirt-backports.sources
 QEMU_PACKAGES=(qemu-system-x86 qemu-utils)
-OTHER_PACKAGES=(ovmf cpio dosfstools e2fsprogs fdisk kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
-PROGRAMS=(qemu-system-x86_64 qemu-img cpio mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd)
+OTHER_PACKAGES=(ovmf cpio dosfstools e2fsprogs fdisk iproute2 kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
+PROGRAMS=(qemu-system-x86_64 qemu-img cpio ip mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd)
 
 # What lies in sbin is not in the PATH of a Debian user.
 export PATH=$PATH:/usr/sbin:/sbin
@@ -26,6 +26,8 @@ is_root() { [ "$(id -u)" = 0 ]; }
 as_root() {
   if is_root; then "$@"; else sudo "$@"; fi
 }
+# Asks for a password if there is somebody to ask.
+can_become_root() { is_root || { has sudo && sudo --validate; }; }
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
@@ -98,7 +100,7 @@ apt_install() {
 
 install_packages() {
   local command="apt-get install $*"
-  is_root || has sudo || die "missing packages: $*. There is neither root nor sudo. As root, run: $0"
+  can_become_root || die "missing packages: $*. Only root can install them, and sudo is not there or refuses. As root, run: $0"
   say "installing $*"
   if is_debian_12; then add_backports; fi
   as_root apt-get update -qq -o DPkg::Lock::Timeout=300 || say "the lists could not be updated; trying with the old ones"

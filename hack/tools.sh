@@ -26,7 +26,8 @@ as_root() {
 install_packages() {
   local command="apt-get install $*"
   has apt-get || die "missing packages: $*. This is no Debian: install them by hand"
-  [ "$(id -u)" = 0 ] || has sudo || die "missing packages: $*. As root, run: $command"
+  [ "$(id -u)" = 0 ] || { has sudo && sudo --validate; } ||
+    die "missing packages: $*. Only root can install them, and sudo is not there or refuses. As root, run: $command"
   say "packages: installing $*"
   as_root apt-get update -qq || say "packages: the lists could not be updated; trying with the old ones"
   if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null; then

@@ -95,6 +95,7 @@ fn the_first_five_minutes() {
     changes_power(&machine);
     gets_into_guests(&machine);
     comes_up_again(&machine);
+    comes_back(&machine);
     goes_down(&machine);
 }
 
@@ -129,6 +130,13 @@ fn shows_vms(machine: &Machine) {
         assert!(described.contains(word), "{described}");
     }
     assert!(said(&machine.run(&["vm", "events", "web"]), 0).contains("Created"));
+    let object = said(&machine.run(&["vm", "describe", "web", "-o", "yaml"]), 0);
+    assert!(object.contains("kind: VirtualMachine"), "{object}");
+    let events = said(&machine.run(&["vm", "events", "web", "-o", "json"]), 0);
+    let events: serde_json::Value = serde_json::from_str(&events).unwrap();
+    assert_eq!(events["items"][0]["involvedObject"]["name"], "web");
+    let none = machine.run(&["vm", "list", "-n", "nowhere"]);
+    complained(&none, 0, "No VMs in the namespace nowhere");
     complained(&machine.run(&["vm", "describe", "nope"]), 3, "vm list -A");
     complained(&machine.run(&["vm", "explode", "web"]), 2, "explode");
 }
@@ -136,6 +144,11 @@ fn shows_vms(machine: &Machine) {
 fn changes_power(machine: &Machine) {
     assert!(said(&machine.run(&["vm", "stop", "web", "--wait"]), 0).contains("stop done"));
     complained(&machine.run(&["vm", "restart", "web"]), 1, "vm start web");
+    for part in ["console", "vnc", "ssh"] {
+        complained(&machine.run(&["vm", part, "web"]), 1, "vm start web");
+    }
+    let off = machine.run(&["vm", "exec", "web", "--", "hostname"]);
+    complained(&off, 1, "vm start web");
     assert!(said(&machine.run(&["vm", "start", "web", "--wait"]), 0).contains("start done"));
     assert!(said(&machine.run(&["vm", "restart", "web", "-w"]), 0).contains("restart done"));
     let late = machine.run(&["vm", "stop", "web", "--wait", "--timeout", "0"]);
@@ -152,7 +165,7 @@ fn gets_into_guests(machine: &Machine) {
     complained(
         &machine.run(&["vm", "exec", "nope", "--", "true"]),
         3,
-        "nope",
+        "vm list -A",
     );
     assert!(said(&machine.run(&["vm", "logs", "web"]), 0).contains("of web"));
     let mut console = machine.command(&["vm", "console", "web"]);
@@ -181,6 +194,16 @@ fn comes_up_again(machine: &Machine) {
     assert!(text.contains("0 of 5 objects were missing"), "{text}");
 }
 
+/// What the last manager said is no news: the guest counts when the new one has looked at it.
+fn comes_back(machine: &Machine) {
+    said(&machine.run(&["down"]), 0);
+    let gone = machine.run(&["vm", "list"]);
+    complained(&gone, 1, "`polyvirt up` starts one");
+    let text = said(&machine.up(), 0);
+    assert_eq!(text.matches(" runs ").count(), 0, "all was started: {text}");
+    assert!(text.contains("Running"), "{text}");
+}
+
 fn goes_down(machine: &Machine) {
     said(&machine.run(&["down"]), 0);
     assert_eq!(processes_of(machine.folder.path()), Vec::<String>::new());
@@ -199,4 +222,40 @@ fn a_port_that_is_taken_is_named_with_its_holder() {
     complained(&refused, 1, &format!("Port {port}"));
     complained(&refused, 1, &format!("process {}", std::process::id()));
     complained(&refused, 1, "--etcd-port");
+}
+
+#[test]
+fn an_image_that_cannot_be_used_is_told_before_anything_is_started() {
+    let machine = Machine::new();
+    let empty = machine.folder.path().join("empty.img");
+    std::fs::write(&empty, "").unwrap();
+    for (image, words) in [
+        (
+            "/no/such/image.qcow2",
+            "There is no image at /no/such/image.qcow2",
+        ),
+        (empty.to_str().unwrap(), "The image is empty"),
+        ("ftp://images.example.com/a", "file: address"),
+    ] {
+        complained(&machine.run(&["up", "--image", image]), 1, words);
+    }
+    let url = "http://images.example.com/a";
+    let digits = machine.run(&["up", "--image", url, "--image-checksum", "12"]);
+    complained(&digits, 1, "--image-checksum");
+    complained(
+        &machine.run(&["up", "--image-checksum", "12"]),
+        2,
+        "--image",
+    );
+    assert!(!machine.state().exists(), "nothing was begun");
+}
+
+#[test]
+fn the_cluster_that_was_named_is_the_only_one() {
+    let machine = Machine::new();
+    let named = machine.run(&["vm", "list", "--kubeconfig", "/no/such/file"]);
+    complained(&named, 1, "Cannot read /no/such/file");
+    let state = machine.state().display().to_string();
+    let in_environment = machine.run(&["vm", "list"]);
+    complained(&in_environment, 1, &format!("KUBECONFIG names {state}"));
 }

@@ -90,6 +90,7 @@ fn default_vlan(bridge: &str) -> u16 {
     text.trim().parse().unwrap_or(0)
 }
 
+/// The host may get what it lacks without a word to us, so these are tried again.
 fn check_bridge(nic: &Nic) -> Result<()> {
     let bridge = Path::new(DEVICES).join(&nic.bridge).join("bridge");
     if !bridge.is_dir() {
@@ -97,10 +98,7 @@ fn check_bridge(nic: &Nic) -> Result<()> {
             "The host has no bridge {}; make it, or name another",
             nic.bridge
         );
-        return Err(ProviderError::invalid(
-            "network.libvirt.bridge.name",
-            message,
-        ));
+        return Err(errors::precondition(message).at("network.libvirt.bridge.name"));
     }
     if nic.vlan == 0 {
         return Ok(());
@@ -120,7 +118,7 @@ fn check_bridge(nic: &Nic) -> Result<()> {
 }
 
 fn no_vlan(message: String) -> ProviderError {
-    ProviderError::new(ErrorKind::Invalid, message).at("spec.networks")
+    errors::precondition(message).at("spec.networks")
 }
 
 /// Everybody may open the device on a usual system: what one may do with it is decided later.

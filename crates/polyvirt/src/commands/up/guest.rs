@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use kube::{Api, Client};
 use polyvirt_api::infra::{PowerState, VMPhase, VirtualMachine, VirtualMachineStatus};
 
+use super::first_look::FirstLook;
 use super::progress::{Done, Progress};
 
 const POLL: Duration = Duration::from_millis(300);
@@ -39,6 +40,7 @@ pub async fn until_booted(
     progress: &Progress,
     client: &Client,
     name: &str,
+    mut look: FirstLook,
     limit: Duration,
 ) -> anyhow::Result<(Outcome, Done)> {
     let api: Api<VirtualMachine> = Api::namespaced(client.clone(), "default");
@@ -46,8 +48,10 @@ pub async fn until_booted(
     let mut failed_since = None;
     let mut told = String::new();
     loop {
+        // In this order: a word that is read after the look is of now.
+        look.refresh().await;
         let vm = api.get(name).await.context("The VirtualMachine is gone")?;
-        match stage(&vm) {
+        match stage(&vm, look) {
             Stage::Booted(ips) => return Ok((Outcome::Booted, Done::new("Running", ips))),
             Stage::WantedOff => {
                 let done = Done::new("off", "as its spec.powerState says");
@@ -76,7 +80,7 @@ pub async fn until_booted(
     }
 }
 
-fn stage(vm: &VirtualMachine) -> Stage {
+fn stage(vm: &VirtualMachine, look: FirstLook) -> Stage {
     if !matches!(vm.spec.power_state, None | Some(PowerState::On)) {
         return Stage::WantedOff;
     }
@@ -85,6 +89,9 @@ fn stage(vm: &VirtualMachine) -> Stage {
     };
     let phase = status.phase.unwrap_or_default();
     match phase {
+        VMPhase::Running if look != FirstLook::Done => {
+            Stage::Under("the manager looks at it".to_owned())
+        }
         VMPhase::Running if !status.ips.is_empty() => Stage::Booted(status.ips.join(", ")),
         VMPhase::Running => Stage::Under("runs, no address yet".to_owned()),
         VMPhase::Failed => Stage::Failed(message(status)),
@@ -125,6 +132,7 @@ mod tests {
     #[test]
     fn a_guest_has_booted_when_it_runs_and_has_an_address() {
         let booted = Stage::Booted("10.0.2.15".to_owned());
+        let stage = |vm: &VirtualMachine| stage(vm, FirstLook::Done);
         assert_eq!(stage(&vm(VMPhase::Running, &["10.0.2.15"])), booted);
         assert!(matches!(stage(&vm(VMPhase::Running, &[])), Stage::Under(_)));
         assert_eq!(
@@ -134,5 +142,12 @@ mod tests {
         let mut off = vm(VMPhase::Stopped, &[]);
         off.spec.power_state = Some(PowerState::Off);
         assert_eq!(stage(&off), Stage::WantedOff);
+    }
+
+    #[test]
+    fn what_the_last_manager_said_does_not_count() {
+        let running = vm(VMPhase::Running, &["10.0.2.15"]);
+        let stage = stage(&running, FirstLook::Awaited(1));
+        assert!(matches!(stage, Stage::Under(_)), "{stage:?}");
     }
 }

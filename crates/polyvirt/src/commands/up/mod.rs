@@ -6,10 +6,15 @@
 //!
 //! Each step looks at what is there first, so that a second run repairs and changes nothing else.
 
-pub mod guest;
+mod first_look;
+mod guest;
+mod hints;
+mod image;
+mod import;
 pub mod manager;
 pub mod options;
 pub mod progress;
+mod roles;
 pub mod sample;
 pub mod stopped;
 
@@ -24,23 +29,24 @@ use kube::api::DynamicObject;
 use polyvirt_testkit::detached::{Detached, Started};
 use polyvirt_testkit::install_crds;
 use polyvirt_testkit::local::LocalPlane;
+use serde_json::Value;
 
+use first_look::FirstLook;
 use guest::Outcome;
+use hints::hints;
+use image::Image;
 use options::{Hypervisor, Options, Ports};
 use progress::{Done, Progress};
-use sample::Image;
 
-use super::vm::{Cluster, last_lines};
+use super::vm::{Cluster, last_lines, plain};
 
 const CONSOLE_LINES: usize = 8;
-/// A manager that has just begun needs this long to look at its VMs.
-const FIRST_LOOK: Duration = Duration::from_secs(3);
 const CONSOLE_LIMIT: Duration = Duration::from_secs(15);
 
 /// Brings everything up, and shows how.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let progress = Progress::new();
-    let image = options.image.as_deref().map(Image::parse).transpose()?;
+    let image = options.image()?;
     let folder = options.folder.path()?;
     let ports = Ports::remembered(&folder).with(&options.ports);
     progress.line(&format!("Polyvirt in {}", folder.display()));
@@ -54,12 +60,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         return Ok(());
     }
     let objects = declare(&progress, &client, &plane, &options, image).await?;
-    if manager == Started::Now {
-        // What is said of VMs is still from the last manager.
-        tokio::time::sleep(FIRST_LOOK).await;
-    }
-    let vm = sample::vm_name(&objects).context("The sample has no VirtualMachine")?;
-    boot(&progress, &client, &vm, options.timeout).await?;
+    let vm = sample::name_of(&objects, "VirtualMachine")?;
+    let look = FirstLook::of(manager, ports);
+    boot(&progress, &client, &vm, look, options.timeout).await?;
     progress.line(&hints(&plane.kubeconfig_path(), Some(&vm)));
     Ok(())
 }
@@ -78,12 +81,15 @@ async fn everything(
 
 /// Whoever meets a port that is taken wants to know how to choose another one.
 fn with_flags(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<polyvirt_testkit::Error>() {
-        Some(polyvirt_testkit::Error::PortTaken { .. }) => anyhow::anyhow!(
-            "{error} (--api-port, --etcd-port, --gateway-port, --metrics-port, --health-port)"
-        ),
-        _ => error,
-    }
+    let Some(polyvirt_testkit::Error::PortTaken { name, .. }) = error.downcast_ref() else {
+        return error;
+    };
+    let flags = match name.as_str() {
+        "etcd" => "--etcd-port",
+        "kube-apiserver" => "--api-port",
+        _ => "--gateway-port, --metrics-port or --health-port",
+    };
+    anyhow::anyhow!("{error} with {flags}")
 }
 
 /// VMs of root run as another user, who must be able to pass through this folder to its own. Nobody can list it, and all
@@ -120,6 +126,12 @@ async fn control_plane(
         Ok(((), Done::new("applied", detail)))
     };
     progress.step("resource definitions", crds).await?;
+    let roles = async {
+        let count = roles::apply(&client).await?;
+        let detail = format!("{count} roles for consoles and commands in guests");
+        Ok(((), Done::new("applied", detail)))
+    };
+    progress.step("roles", roles).await?;
     Ok(client)
 }
 
@@ -136,7 +148,7 @@ async fn run_manager(
     progress.step("manager", work).await
 }
 
-/// Declares the first VM and what it needs.
+/// Declares the first VM and what it needs, and returns when its image is there.
 async fn declare(
     progress: &Progress,
     client: &Client,
@@ -144,17 +156,33 @@ async fn declare(
     options: &Options,
     image: Option<Image>,
 ) -> anyhow::Result<Vec<DynamicObject>> {
-    let image = match (options.provider, image) {
-        (Hypervisor::Qemu, image) => Some(keep_image(progress, plane.folder(), image).await?),
-        (Hypervisor::Mock, image) => image,
-    };
-    let objects = sample::objects(options.provider, plane.folder(), image.as_ref())?;
-    let apply = async {
+    let bare = sample::objects(options.provider, plane.folder(), None)?;
+    if options.provider == Hypervisor::Mock {
+        return apply(progress, client, bare).await;
+    }
+    let name = sample::name_of(&bare, "VMImage")?;
+    let vm = sample::name_of(&bare, "VirtualMachine")?;
+    let source = choose_image(progress, client, plane.folder(), image, &name, &vm).await?;
+    let objects = sample::objects(options.provider, plane.folder(), source.as_ref())?;
+    let objects = apply(progress, client, objects).await?;
+    if source.is_some_and(|source| source.get("http").is_some()) {
+        let imported = import::until_ready(progress, client, &name, options.timeout);
+        progress.step("import", imported).await?;
+    }
+    Ok(objects)
+}
+
+async fn apply(
+    progress: &Progress,
+    client: &Client,
+    objects: Vec<DynamicObject>,
+) -> anyhow::Result<Vec<DynamicObject>> {
+    let work = async {
         let made = sample::create_missing(client, &objects).await?;
         let detail = format!("{made} of {} objects were missing", objects.len());
         Ok(((), Done::new("declared", detail)))
     };
-    progress.step("sample", apply).await?;
+    progress.step("sample", work).await?;
     Ok(objects)
 }
 
@@ -162,30 +190,50 @@ async fn boot(
     progress: &Progress,
     client: &Client,
     vm: &str,
+    look: FirstLook,
     limit: Duration,
 ) -> anyhow::Result<()> {
-    let booted = guest::until_booted(progress, client, vm, limit);
+    let booted = guest::until_booted(progress, client, vm, look, limit);
     if progress.step(&format!("VM {vm}"), booted).await? == Outcome::Booted {
         show_console(progress, client, vm).await;
     }
     Ok(())
 }
 
-/// A file is copied into our folder, so that it stays; without one the copy of an earlier run is used.
-async fn keep_image(
+/// The source of the VMImage: that which the user names, else that of the VMImage which is there, else the file of an
+/// earlier run. `None` to leave a VMImage as it is.
+async fn choose_image(
     progress: &Progress,
+    client: &Client,
     folder: &Path,
     image: Option<Image>,
-) -> anyhow::Result<Image> {
+    name: &str,
+    vm: &str,
+) -> anyhow::Result<Option<Value>> {
+    let mut warning = None;
     let work = async {
-        let kept = sample::keep(folder, image).await?;
-        let detail = match &kept {
-            Image::File(path) => path.display().to_string(),
-            Image::Url(url) => url.clone(),
+        let there = import::find(client, name).await?;
+        let image = match (image, &there) {
+            (Some(image), _) => image,
+            (None, Some(_)) => {
+                let detail = format!("that of VMImage {name}");
+                return Ok((None, Done::new("there", detail)));
+            }
+            (None, None) => Image::kept(folder)?,
         };
-        Ok((kept, Done::new("there", detail)))
+        let (kept, copied) = image.keep(folder).await?;
+        let (source, detail) = (kept.source()?, kept.public());
+        if let Some(there) = there {
+            warning = import::follow(client, &there, &source, vm, copied).await?;
+        }
+        let word = if kept.is_file() { "there" } else { "named" };
+        Ok((Some(source), Done::new(word, detail)))
     };
-    progress.step("image", work).await
+    let source = progress.step("image", work).await?;
+    if let Some(text) = warning {
+        progress.line(&format!("    {text}"));
+    }
+    Ok(source)
 }
 
 /// The last lines of the serial console. A VM that is off has none.
@@ -193,6 +241,7 @@ async fn show_console(progress: &Progress, client: &Client, vm: &str) {
     let cluster = Cluster {
         client: client.clone(),
         namespace: "default".to_owned(),
+        server: "127.0.0.1".to_owned(),
     };
     let begin = Instant::now();
     // The API server finds a new gateway within seconds.
@@ -210,92 +259,10 @@ async fn show_console(progress: &Progress, client: &Client, vm: &str) {
     }
 }
 
-/// Without the sequences by which programs drive a terminal: this is no terminal of the guest.
-fn plain(line: &str) -> String {
-    let mut text = String::new();
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\x1b' => {
-                let _ = letters.find(char::is_ascii_alphabetic);
-            }
-            letter if letter.is_control() => {}
-            letter => text.push(letter),
-        }
-    }
-    text
-}
-
 fn told((process, started): &(Detached, Started), word: &'static str, detail: &str) -> Done {
     let pid = process.pid();
     match started {
         Started::Now => Done::new(word, format!("{detail} (process {pid})")),
         Started::Before => Done::new("runs", format!("{detail} (process {pid})")),
-    }
-}
-
-/// What to try next.
-fn hints(kubeconfig: &Path, vm: Option<&str>) -> String {
-    let mut lines = vec![
-        String::new(),
-        "Try:".to_owned(),
-        format!("  export KUBECONFIG={}", kubeconfig.display()),
-    ];
-    lines.extend(path_hint());
-    lines.push(hint("kubectl get virt", "what there is"));
-    if let Some(vm) = vm {
-        lines.extend([
-            hint(
-                &format!("kubectl describe vm {vm}"),
-                "its state, conditions and events",
-            ),
-            hint(
-                &format!("polyvirt vm console {vm}"),
-                "its serial console, Ctrl-] leaves it",
-            ),
-            hint(
-                &format!("polyvirt vm exec {vm} -- uname -a"),
-                "a command in the guest",
-            ),
-            hint(
-                &format!("polyvirt vm stop {vm} --wait"),
-                "shut it down; start starts it",
-            ),
-            hint(
-                &format!("kubectl delete vm {vm}"),
-                "remove it; polyvirt up makes it again",
-            ),
-        ]);
-    }
-    lines.extend([
-        hint("polyvirt status", "the health of everything"),
-        hint("polyvirt down", "stop everything; nothing is lost"),
-    ]);
-    lines.join("\n")
-}
-
-/// How to call this program by its name, where the shell does not find it yet.
-fn path_hint() -> Option<String> {
-    let folder = std::env::current_exe().ok()?.parent()?.to_owned();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|p| p.join("polyvirt").is_file());
-    (!found).then(|| format!("  export PATH=$PATH:{}", folder.display()))
-}
-
-fn hint(command: &str, meaning: &str) -> String {
-    format!("  {command:<38} {meaning}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_a_console_drive_no_terminal() {
-        assert_eq!(
-            plain("guest# \x1b[6nGUEST\x1b[1;31m ok\x07\r"),
-            "guest# GUEST ok"
-        );
-        assert_eq!(plain("\x1b["), "");
     }
 }

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use polyvirt_testkit::local::FixedPorts;
 use serde::{Deserialize, Serialize};
 
+use super::image::Image;
 use crate::commands::vm::seconds;
 
 /// Options of `polyvirt up`.
@@ -20,9 +21,12 @@ pub struct Options {
     /// What runs the VMs
     #[arg(long, value_enum, default_value_t = Hypervisor::Qemu)]
     pub provider: Hypervisor,
-    /// Disk image of the first VM: a file or an http(s) address
+    /// Disk image of the first VM, qcow2, raw or vmdk: a file, or an http:, https: or file: address
     #[arg(long, value_name = "PATH|URL")]
-    pub image: Option<String>,
+    image: Option<String>,
+    /// Digest of that image; refuse any other bytes. SHA-256 if no algorithm is named
+    #[arg(long, value_name = "[ALGORITHM:]DIGITS", requires = "image")]
+    image_checksum: Option<String>,
     /// Start the control plane and the manager, and declare no VM
     #[arg(long)]
     pub no_sample: bool,
@@ -110,7 +114,23 @@ pub enum StatusFormat {
     Json,
 }
 
+impl Options {
+    /// The image that the user names, looked at.
+    pub fn image(&self) -> anyhow::Result<Option<Image>> {
+        let checksum = self.image_checksum.as_deref();
+        let image = self.image.as_deref();
+        image.map(|text| Image::parse(text, checksum)).transpose()
+    }
+}
+
 impl Folder {
+    /// The one that is meant where none can be named: that of the environment, else the usual one.
+    pub fn usual() -> Self {
+        Self {
+            state_dir: env_path("POLYVIRT_STATE_DIR"),
+        }
+    }
+
     /// The folder that is meant.
     pub fn path(&self) -> anyhow::Result<PathBuf> {
         if let Some(given) = &self.state_dir {

@@ -1,10 +1,8 @@
 //! The objects of the first VM. Made where they are missing; what the user has changed stays.
 
-use std::fs::{DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -14,91 +12,11 @@ use super::options::Hypervisor;
 const QEMU: &str = include_str!("../../../../../config/samples/qemu.yaml");
 const MOCK: &str = include_str!("../../../../../config/samples/mock.yaml");
 
-/// Where an image comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Image {
-    /// A file of this machine.
-    File(PathBuf),
-    /// A download.
-    Url(String),
-}
-
-impl Image {
-    /// Reads what the user wrote, and looks whether the file is there.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
-        if text.starts_with("http://") || text.starts_with("https://") {
-            return Ok(Self::Url(text.to_owned()));
-        }
-        let path = std::path::absolute(text).context("The image has no usable path")?;
-        if !path.is_file() {
-            bail!(
-                "There is no image at {}: give the path of a qcow2 file or an http(s) address with --image",
-                path.display()
-            );
-        }
-        Ok(Self::File(path))
-    }
-
-    /// The source of a VMImage for QEMU.
-    fn source(&self) -> Value {
-        match self {
-            Self::File(path) => json!({"libvirt": {"path": path, "format": "qcow2"}}),
-            Self::Url(url) => json!({"http": {"url": url}}),
-        }
-    }
-}
-
-/// Copies the image into the folder, or finds the copy of an earlier run.
-pub async fn keep(folder: &Path, image: Option<Image>) -> anyhow::Result<Image> {
-    let kept = folder.join("images/guest.qcow2");
-    match image {
-        Some(Image::File(path)) if is_copy(&path, &kept) => {}
-        Some(Image::File(path)) => copy(&path, &kept).await?,
-        Some(url) => return Ok(url),
-        None if kept.is_file() => {}
-        None => bail!(
-            "There is no image yet: name one with --image. `make up` builds a small one, hack/guest.sh prints its path"
-        ),
-    }
-    Ok(Image::File(kept))
-}
-
-/// As long as the original, and not older.
-fn is_copy(original: &Path, copy: &Path) -> bool {
-    let about = |path: &Path| {
-        let about = path.metadata().ok()?;
-        Some((about.len(), about.modified().ok()?))
-    };
-    match (about(original), about(copy)) {
-        (Some((length, made)), Some((copied, at))) => length == copied && at >= made,
-        _ => false,
-    }
-}
-
-/// By another name first: a half copied image must not be taken for a whole one.
-async fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let problem = || format!("Cannot copy {} to {}", from.display(), to.display());
-    if let Some(parent) = to.parent() {
-        let made = DirBuilder::new().mode(0o711).recursive(true).create(parent);
-        made.with_context(problem)?;
-    }
-    let partial = to.with_extension("partial");
-    tokio::fs::copy(from, &partial)
-        .await
-        .with_context(problem)?;
-    // VMs of root run as another user, who must be able to read it.
-    let open = Permissions::from_mode(0o644);
-    tokio::fs::set_permissions(&partial, open)
-        .await
-        .with_context(problem)?;
-    tokio::fs::rename(&partial, to).await.with_context(problem)
-}
-
-/// The objects of the first VM, for this folder and image.
+/// The objects of the first VM, for this folder and the source of its image; without one they have that of the sample.
 pub fn objects(
     hypervisor: Hypervisor,
     folder: &Path,
-    image: Option<&Image>,
+    image: Option<&Value>,
 ) -> anyhow::Result<Vec<DynamicObject>> {
     let text = match hypervisor {
         Hypervisor::Qemu => QEMU,
@@ -112,7 +30,7 @@ pub fn objects(
     Ok(objects)
 }
 
-fn fit(object: &mut DynamicObject, hypervisor: Hypervisor, folder: &Path, image: Option<&Image>) {
+fn fit(object: &mut DynamicObject, hypervisor: Hypervisor, folder: &Path, image: Option<&Value>) {
     let kind = object.types.as_ref().map_or("", |types| &types.kind);
     match (kind, hypervisor, image) {
         ("Provider", Hypervisor::Qemu, _) => {
@@ -122,8 +40,8 @@ fn fit(object: &mut DynamicObject, hypervisor: Hypervisor, folder: &Path, image:
             object.data["spec"]["endpoint"] =
                 json!(format!("mock://{}", folder.join("mock").display()));
         }
-        ("VMImage", Hypervisor::Qemu, Some(image)) => {
-            object.data["spec"]["source"] = image.source();
+        ("VMImage", Hypervisor::Qemu, Some(source)) => {
+            object.data["spec"]["source"] = source.clone();
         }
         _ => {}
     }
@@ -134,12 +52,11 @@ pub fn qemu_endpoint(folder: &Path) -> String {
     format!("qemu://{}", folder.join("qemu").display())
 }
 
-/// The name of the VirtualMachine among the objects.
-pub fn vm_name(objects: &[DynamicObject]) -> Option<String> {
-    let vm = objects
-        .iter()
-        .find(|o| o.types.as_ref().is_some_and(|t| t.kind == "VirtualMachine"));
-    vm.map(ResourceExt::name_any)
+/// The name of the object of that kind.
+pub fn name_of(objects: &[DynamicObject], kind: &str) -> anyhow::Result<String> {
+    let is_it = |o: &&DynamicObject| o.types.as_ref().is_some_and(|t| t.kind == kind);
+    let found = objects.iter().find(is_it).map(ResourceExt::name_any);
+    found.with_context(|| format!("The sample has no {kind}"))
 }
 
 /// Creates what is missing, in order, and returns how many that were.
@@ -176,23 +93,14 @@ mod tests {
     #[test]
     fn the_samples_fit_their_folder() {
         let folder = Path::new("/var/lib/there");
-        let image = Image::Url("https://images.example.com/a.qcow2".to_owned());
-        let qemu = objects(Hypervisor::Qemu, folder, Some(&image)).expect("readable");
-        assert_eq!(vm_name(&qemu).as_deref(), Some("demo"));
+        let source = json!({"http": {"url": "https://images.example.com/a.qcow2"}});
+        let qemu = objects(Hypervisor::Qemu, folder, Some(&source)).expect("readable");
+        assert_eq!(name_of(&qemu, "VirtualMachine").expect("one"), "demo");
+        assert_eq!(name_of(&qemu, "VMImage").expect("one"), "guest");
         let text = serde_json::to_string(&qemu).expect("JSON");
         assert!(text.contains("qemu:///var/lib/there/qemu"), "{text}");
         assert!(text.contains("images.example.com/a.qcow2"), "{text}");
         let mock = objects(Hypervisor::Mock, folder, None).expect("readable");
-        assert!(vm_name(&mock).is_some());
-    }
-
-    #[test]
-    fn an_image_is_a_file_or_an_address() {
-        assert!(matches!(
-            Image::parse("https://x.example/y"),
-            Ok(Image::Url(_))
-        ));
-        let missing = Image::parse("/no/such/file").expect_err("refused");
-        assert!(missing.to_string().contains("--image"), "{missing}");
+        assert_eq!(name_of(&mock, "VirtualMachine").expect("one"), "web");
     }
 }

@@ -7,13 +7,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use polyvirt_api::infra::{ObjectRef, VirtualMachine};
 
-use super::{Cluster, events, list::age_of, print};
+use super::options::Shown;
+use super::{Cluster, events, list::age_of, print, print_object};
 use crate::commands::table::{Cell, Colours, Paint, Table, age};
 
 /// Shows all that is known of a VM.
-pub async fn run(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
-    let vm = cluster.vm(name).await?;
-    let events = events::of(cluster, name).await?;
+pub async fn run(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
+    let vm = cluster.vm(&options.name).await?;
+    if let Some(format) = options.output {
+        return print_object(&vm, format);
+    }
+    let events = events::of(cluster, &options.name).await?;
     let (now, colours) = (Timestamp::now(), Colours::of_stdout());
     let mut text = facts(&vm, now);
     let conditions = vm.status.iter().flat_map(|status| &status.conditions);
@@ -47,6 +51,8 @@ fn facts(vm: &VirtualMachine, now: Timestamp) -> String {
         .power_state
         .map_or("unknown".to_owned(), |p| format!("{p:?}"));
     let size = status.current_resources.unwrap_or_default();
+    let told = |key: &str| status.provider.get(key).cloned().unwrap_or_default();
+    let (agent, accelerator, user) = (told("guestAgent"), told("accelerator"), told("runsAs"));
     let rows = [
         ("Name", vm.name_any()),
         ("Namespace", vm.namespace().unwrap_or_default()),
@@ -69,6 +75,9 @@ fn facts(vm: &VirtualMachine, now: Timestamp) -> String {
         ),
         ("Disks", disks(vm)),
         ("Networks", networks(vm)),
+        ("Guest agent", agent),
+        ("Accelerator", accelerator),
+        ("Runs as", user),
         ("Restart needed", status.restart_required.join(", ")),
     ];
     let shown = rows.into_iter().filter(|(_, value)| !value.is_empty());

@@ -1,17 +1,24 @@
 //! `polyvirt vm events`.
 
-use anyhow::Context;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
+use serde_json::json;
 
-use super::{Cluster, print, say};
+use super::connect::unreachable;
+use super::options::Shown;
+use super::{Cluster, print, print_object, say};
 use crate::commands::table::{Cell, Colours, Paint, Table, age};
 
 /// Shows what happened to a VM. Events of one that is gone are shown too.
-pub async fn run(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
+pub async fn run(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
+    let name = &options.name;
     let events = of(cluster, name).await?;
+    if let Some(format) = options.output {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": events});
+        return print_object(&list, format);
+    }
     if events.is_empty() {
         // Tells a VM without events from a name that was mistyped.
         cluster.vm(name).await?;
@@ -27,9 +34,15 @@ pub async fn of(cluster: &Cluster, name: &str) -> anyhow::Result<Vec<Event>> {
     let api: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let fields = format!("involvedObject.kind=VirtualMachine,involvedObject.name={name}");
     let list = api.list(&ListParams::default().fields(&fields)).await;
-    let mut events = list.context("Events cannot be read")?.items;
-    events.sort_by_key(last_seen);
+    let list = list.map_err(|e| unreachable(cluster, e, "Events cannot be read"))?;
+    let mut events = list.items;
+    events.sort_by_key(|event| (last_seen(event), written(event)));
     Ok(events)
+}
+
+/// Times are of whole seconds; within one, the order of writing is the best that is known.
+fn written(event: &Event) -> Option<u64> {
+    event.metadata.resource_version.as_ref()?.parse().ok()
 }
 
 /// Events of the newer API have their times elsewhere.
@@ -76,8 +89,6 @@ pub fn table(events: &[Event], now: Timestamp) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -23,7 +23,7 @@ pub async fn run(cluster: &Cluster, options: &Exec) -> anyhow::Result<()> {
     let path = polyvirt_gateway::path(&cluster.namespace, &options.name, "exec");
     let post = Request::post(path).header(CONTENT_TYPE, "application/json");
     let post = post.body(serde_json::to_vec(&body)?);
-    let text = request(cluster, post.context("No such name")?).await?;
+    let text = request(cluster, &options.name, post.context("No such name")?).await?;
     let answer: ExecAnswer = serde_json::from_str(&text).context("The answer cannot be read")?;
     print_bytes(&answer.stdout.0);
     let _ = std::io::stderr().write_all(&answer.stderr.0);

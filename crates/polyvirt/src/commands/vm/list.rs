@@ -1,14 +1,15 @@
 //! `polyvirt vm list`.
 
-use anyhow::Context;
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use polyvirt_api::infra::VirtualMachine;
 use serde_json::json;
 
+use super::connect::unreachable;
 use super::options::{List, Output};
-use super::{Cluster, phase_cell, print, say};
+use super::{Cluster, phase_cell, print, print_object, say};
+use crate::cli::Format;
 use crate::commands::table::{Cell, Colours, Paint, Table, age};
 
 /// Shows all VMs.
@@ -20,19 +21,33 @@ pub async fn run(cluster: &Cluster, options: &List) -> anyhow::Result<()> {
     };
     let labels = options.selector.as_deref().unwrap_or_default();
     let list = api.list(&ListParams::default().labels(labels)).await;
-    let vms = list.context("VirtualMachines cannot be read")?.items;
+    let list = list.map_err(|e| unreachable(cluster, e, "VirtualMachines cannot be read"))?;
+    let vms = list.items;
     match options.output {
         Output::Table | Output::Wide if vms.is_empty() => {
-            say(&format!("No VMs in the namespace {}", cluster.namespace));
+            say(&nothing(&cluster.namespace, options));
         }
         Output::Table | Output::Wide => {
             print(&table(&vms, options, Timestamp::now()).render(Colours::of_stdout()));
         }
         Output::Name => print(&names(&vms)),
-        Output::Json => print(&format!("{:#}\n", as_list(&vms))),
-        Output::Yaml => print(&serde_saphyr::to_string(&as_list(&vms))?),
+        Output::Json => print_object(&as_list(&vms), Format::Json)?,
+        Output::Yaml => print_object(&as_list(&vms), Format::Yaml)?,
     }
     Ok(())
+}
+
+fn nothing(namespace: &str, options: &List) -> String {
+    let labels = options
+        .selector
+        .iter()
+        .map(|s| format!(" with the labels {s}"));
+    let place = if options.all_namespaces {
+        "any namespace".to_owned()
+    } else {
+        format!("the namespace {namespace}")
+    };
+    format!("No VMs{} in {place}", labels.collect::<String>())
 }
 
 fn names(vms: &[VirtualMachine]) -> String {
@@ -162,5 +177,21 @@ mod tests {
     #[test]
     fn names_are_what_kubectl_takes() {
         assert_eq!(names(&[vm()]), "virtualmachine.infra.virtrigaud.io/web\n");
+    }
+
+    #[test]
+    fn an_empty_list_says_where_nothing_is() {
+        let mut options = List {
+            all_namespaces: false,
+            selector: None,
+            output: Output::Table,
+        };
+        assert_eq!(nothing("shop", &options), "No VMs in the namespace shop");
+        options.selector = Some("app=web".to_owned());
+        options.all_namespaces = true;
+        assert_eq!(
+            nothing("shop", &options),
+            "No VMs with the labels app=web in any namespace"
+        );
     }
 }

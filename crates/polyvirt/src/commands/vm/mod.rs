@@ -8,6 +8,7 @@ mod exec;
 mod list;
 mod logs;
 pub mod options;
+mod plain;
 mod power;
 mod socket;
 mod ssh;
@@ -17,15 +18,17 @@ mod vnc;
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::Context;
 use kube::{Api, Client};
 use polyvirt_api::infra::{VMPhase, VirtualMachine};
 
 use super::table::{Cell, Paint};
+use crate::cli::Format;
 use crate::exit::Failure;
+use connect::unreachable;
 use options::{Options, Verb};
 
 pub use logs::last_lines;
+pub use plain::plain;
 
 /// A cluster, and the namespace that is meant.
 pub struct Cluster {
@@ -33,6 +36,8 @@ pub struct Cluster {
     pub client: Client,
     /// The namespace.
     pub namespace: String,
+    /// The address of the API server, for people.
+    pub server: String,
 }
 
 impl Cluster {
@@ -44,7 +49,7 @@ impl Cluster {
     /// The VirtualMachine of that name.
     pub async fn vm(&self, name: &str) -> anyhow::Result<VirtualMachine> {
         let found = self.vms().get_opt(name).await;
-        let found = found.context("VirtualMachines cannot be read")?;
+        let found = found.map_err(|e| unreachable(self, e, "VirtualMachines cannot be read"))?;
         found.ok_or_else(|| self.missing(name).into())
     }
 
@@ -61,8 +66,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let cluster = connect::connect(&options.place).await?;
     match options.verb {
         Verb::List(list) => list::run(&cluster, &list).await,
-        Verb::Describe(named) => describe::run(&cluster, &named.name).await,
-        Verb::Events(named) => events::run(&cluster, &named.name).await,
+        Verb::Describe(shown) => describe::run(&cluster, &shown).await,
+        Verb::Events(shown) => events::run(&cluster, &shown).await,
         Verb::Start(change) => power::start(&cluster, &change).await,
         Verb::Stop(stop) => power::stop(&cluster, &stop).await,
         Verb::Restart(change) => power::restart(&cluster, &change).await,
@@ -72,6 +77,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Verb::Exec(exec) => exec::run(&cluster, &exec).await,
         Verb::Ssh(ssh) => ssh::run(&cluster, &ssh).await,
     }
+}
+
+/// What to tell whoever wants something of a VM that does not run.
+fn is_off(name: &str) -> String {
+    format!("{name} is off: `polyvirt vm start {name}` starts it")
 }
 
 /// Reads a number of seconds.
@@ -91,6 +101,15 @@ pub fn phase_cell(phase: VMPhase) -> Cell {
         }
     };
     Cell::new(format!("{phase:?}"), paint)
+}
+
+/// An object for programs.
+fn print_object(object: &impl serde::Serialize, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Json => print(&format!("{:#}\n", serde_json::to_value(object)?)),
+        Format::Yaml => print(&serde_saphyr::to_string(object)?),
+    }
+    Ok(())
 }
 
 /// To standard output; whoever read has had enough if it cannot be written.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::cli::Format;
+
 /// Options of `polyvirt vm`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
@@ -37,9 +39,9 @@ pub enum Verb {
     #[command(visible_alias = "ls")]
     List(List),
     /// Show all that is known of a VM, with its events
-    Describe(Named),
+    Describe(Shown),
     /// Show what happened to a VM
-    Events(Named),
+    Events(Shown),
     /// Switch a VM on
     Start(Change),
     /// Shut a VM down
@@ -63,6 +65,16 @@ pub enum Verb {
 pub struct Named {
     /// The VirtualMachine
     pub name: String,
+}
+
+/// One VM, for people or for programs.
+#[derive(Clone, Debug, Args)]
+pub struct Shown {
+    /// The VirtualMachine
+    pub name: String,
+    /// The objects themselves, instead of a text for people
+    #[arg(long, short, value_enum)]
+    pub output: Option<Format>,
 }
 
 /// Options of `polyvirt vm list`.

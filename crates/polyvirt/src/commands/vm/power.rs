@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use polyvirt_api::infra::{PowerState, VMPhase, VirtualMachine};
 use polyvirt_api::names::REBOOT_ANNOTATION;
 use serde_json::{Value, json};
 
+use super::connect::unreachable;
 use super::options::{Change, Stop, Wait};
-use super::{Cluster, print, say};
+use super::{Cluster, is_off, print, say};
 use crate::exit::Failure;
 
 const POLL: Duration = Duration::from_millis(300);
@@ -54,7 +55,7 @@ pub async fn restart(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
     let vm = cluster.vm(name).await?;
     let power = vm.status.as_ref().and_then(|status| status.power_state);
     if power.is_some_and(|power| power != PowerState::On) {
-        bail!("{name} is off: `polyvirt vm start {name}` starts it");
+        bail!(is_off(name));
     }
     let request = Timestamp::now().to_string();
     let annotations = json!({REBOOT_ANNOTATION: request});
@@ -85,7 +86,7 @@ async fn patch(cluster: &Cluster, name: &str, change: Value) -> anyhow::Result<V
         .await
     {
         Err(kube::Error::Api(status)) if status.is_not_found() => Err(cluster.missing(name).into()),
-        other => other.with_context(|| format!("{name} cannot be changed")),
+        other => other.map_err(|e| unreachable(cluster, e, &format!("{name} cannot be changed"))),
     }
 }
 

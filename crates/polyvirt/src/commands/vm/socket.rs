@@ -1,6 +1,6 @@
 //! Consoles through the API server: a websocket on the kubeconfig's own connection.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use axum::http::header::{
     CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
@@ -9,13 +9,15 @@ use futures::{SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
+use polyvirt_api::infra::{PowerState, VirtualMachine};
 use polyvirt_gateway::CONSOLE_PROTOCOL;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use super::Cluster;
+use super::connect::unreachable;
+use super::{Cluster, is_off};
 use crate::exit::Failure;
 
 /// A console, attached to.
@@ -40,9 +42,11 @@ impl Socket {
             .header(SEC_WEBSOCKET_PROTOCOL, CONSOLE_PROTOCOL)
             .body(Body::empty())?;
         let response = cluster.client.send(request).await;
-        let response = response.context("The API server cannot be reached")?;
+        let response =
+            response.map_err(|e| unreachable(cluster, e, "The console cannot be had"))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(refusal(response).await);
+            let (code, message) = refusal(response).await;
+            return Err(explained(cluster, name, code, &message).await);
         }
         let upgraded = hyper::upgrade::on(response).await;
         let upgraded = upgraded.context("The connection cannot become a console")?;
@@ -80,37 +84,82 @@ impl Socket {
 }
 
 /// What the API server, or the gateway behind it, said.
-async fn refusal(response: Response<Body>) -> anyhow::Error {
+async fn refusal(response: Response<Body>) -> (StatusCode, String) {
     let code = response.status();
     let body = response.into_body().collect_bytes().await;
     let body = body.unwrap_or_default();
     let status: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    explained(code, status["message"].as_str().unwrap_or_default())
+    let message = status["message"].as_str().unwrap_or_default();
+    (code, message.to_owned())
 }
 
-/// An error of the gateway, with what to do where it does not say so itself.
-pub fn explained(code: StatusCode, message: &str) -> anyhow::Error {
-    match code {
-        StatusCode::NOT_FOUND if message.starts_with("There is no VirtualMachine") => {
-            Failure::NotFound(message.to_owned()).into()
+/// A plain request to a part of a VM.
+pub async fn request(
+    cluster: &Cluster,
+    name: &str,
+    request: Request<Vec<u8>>,
+) -> anyhow::Result<String> {
+    match cluster.client.request_text(request).await {
+        Ok(text) => Ok(text),
+        Err(kube::Error::Api(status)) => {
+            let code = StatusCode::from_u16(status.code).unwrap_or_default();
+            Err(explained(cluster, name, code, &status.message).await)
         }
+        Err(error) => Err(unreachable(cluster, error, "The guest cannot be reached")),
+    }
+}
+
+/// An error of the way to a guest, with what to do about it.
+async fn explained(
+    cluster: &Cluster,
+    name: &str,
+    code: StatusCode,
+    message: &str,
+) -> anyhow::Error {
+    match cluster.vm(name).await {
+        Ok(vm) if power(&vm) == Some(PowerState::Off) => anyhow::anyhow!(is_off(name)),
+        Ok(_) => in_words(code, message),
+        Err(missing) => missing,
+    }
+}
+
+fn power(vm: &VirtualMachine) -> Option<PowerState> {
+    vm.status.as_ref()?.power_state
+}
+
+/// The gateway says itself what to do; what the API server says before it is reached needs more words.
+fn in_words(code: StatusCode, message: &str) -> anyhow::Error {
+    let by_gateway = message.starts_with(char::is_uppercase) && message.contains(' ');
+    match code {
         StatusCode::NOT_FOUND => anyhow::anyhow!(
             "This cluster serves no consoles ({message}): start the manager with --gateway-bind-address"
         ),
         StatusCode::GATEWAY_TIMEOUT => Failure::TimedOut(message.to_owned()).into(),
+        StatusCode::SERVICE_UNAVAILABLE if !by_gateway => anyhow::anyhow!(
+            "The API server does not reach the manager, which serves consoles and commands in guests: see that the manager runs (`polyvirt status`, `kubectl get apiservice v1.subresources.polyvirt.io`)"
+        ),
+        StatusCode::FORBIDDEN if !by_gateway => anyhow::anyhow!(
+            "{message}: ask for a role such as polyvirt-guests of config/rbac/guests.yaml"
+        ),
         code if message.is_empty() => anyhow::anyhow!("The API server answers {code}"),
         _ => anyhow::anyhow!("{message}"),
     }
 }
 
-/// A plain request to a part of a VM.
-pub async fn request(cluster: &Cluster, request: Request<Vec<u8>>) -> anyhow::Result<String> {
-    match cluster.client.request_text(request).await {
-        Ok(text) => Ok(text),
-        Err(kube::Error::Api(status)) => {
-            let code = StatusCode::from_u16(status.code).unwrap_or_default();
-            Err(explained(code, &status.message))
-        }
-        Err(error) => bail!("The API server cannot be reached: {error}"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let words = |code, message| in_words(code, message).to_string();
+        let silent = words(StatusCode::SERVICE_UNAVAILABLE, "service unavailable");
+        assert!(silent.contains("polyvirt status"), "{silent}");
+        let provider = "Provider default/local does not answer; its status says why";
+        assert_eq!(words(StatusCode::SERVICE_UNAVAILABLE, provider), provider);
+        let forbidden = words(StatusCode::FORBIDDEN, "virtualmachines is forbidden");
+        assert!(forbidden.contains("guests.yaml"), "{forbidden}");
+        let none = words(StatusCode::NOT_FOUND, "404 page not found");
+        assert!(none.contains("--gateway-bind-address"), "{none}");
     }
 }

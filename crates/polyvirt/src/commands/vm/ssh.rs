@@ -3,16 +3,26 @@
 use std::process::ExitStatus;
 
 use anyhow::{Context, bail};
+use polyvirt_api::infra::PowerState;
 use tokio::process::Command;
 
-use super::Cluster;
 use super::options::Ssh;
+use super::{Cluster, is_off, say};
 use crate::exit::Failure;
+
+/// The options of ssh that have a value.
+const WITH_VALUE: &str = "BbcDEeFIiJLlmOopQRSWw";
+/// How ssh ends if the fault is its own or the network's.
+const CANNOT_CONNECT: i32 = 255;
 
 /// Runs ssh to the guest's first address, and ends with its exit code.
 pub async fn run(cluster: &Cluster, options: &Ssh) -> anyhow::Result<()> {
     let vm = cluster.vm(&options.name).await?;
-    let ips = vm.status.map(|status| status.ips).unwrap_or_default();
+    let status = vm.status.unwrap_or_default();
+    if status.power_state == Some(PowerState::Off) {
+        bail!(is_off(&options.name));
+    }
+    let ips = status.ips;
     let Some(ip) = ips.first() else {
         bail!(
             "{} has told no address yet: `polyvirt vm describe {}` shows what it waits for",
@@ -24,7 +34,14 @@ pub async fn run(cluster: &Cluster, options: &Ssh) -> anyhow::Result<()> {
         .args(arguments(ip, options))
         .status()
         .await;
-    ended(status.context("ssh cannot be started: install openssh-client")?)
+    let status = status.context("ssh cannot be started: install openssh-client")?;
+    if status.code() == Some(CANNOT_CONNECT) {
+        say(&format!(
+            "ssh failed. An address of a network inside QEMU is not reachable from here: `polyvirt vm exec {name} -- COMMAND` and `polyvirt vm console {name}` always are",
+            name = options.name
+        ));
+    }
+    ended(status)
 }
 
 /// Options first, then the address, then the command, as ssh wants them.
@@ -34,9 +51,19 @@ fn arguments(ip: &str, options: &Ssh) -> Vec<String> {
         None => ip.to_owned(),
     };
     let mut words = options.arguments.clone();
-    let command = words.iter().position(|word| !word.starts_with('-'));
-    words.insert(command.unwrap_or(words.len()), address);
+    words.insert(options_end(&words), address);
     words
+}
+
+/// Where the options end. Some have their value in the next word.
+fn options_end(words: &[String]) -> usize {
+    let mut at = 0;
+    while let Some(letters) = words.get(at).and_then(|word| word.strip_prefix('-')) {
+        let with_value = letters.find(|letter| WITH_VALUE.contains(letter));
+        let value_follows = with_value.is_some_and(|found| found + 1 == letters.len());
+        at += if value_follows { 2 } else { 1 };
+    }
+    at.min(words.len())
 }
 
 fn ended(status: ExitStatus) -> anyhow::Result<()> {
@@ -62,6 +89,25 @@ mod tests {
         assert_eq!(
             arguments("10.0.0.1", &ssh(Some("ada"), &["-v", "uptime", "-p"])),
             ["-v", "ada@10.0.0.1", "uptime", "-p"]
+        );
+        assert_eq!(
+            arguments(
+                "10.0.0.1",
+                &ssh(None, &["-vp", "2222", "-oBatchMode=yes", "-i", "key", "id"])
+            ),
+            [
+                "-vp",
+                "2222",
+                "-oBatchMode=yes",
+                "-i",
+                "key",
+                "10.0.0.1",
+                "id"
+            ]
+        );
+        assert_eq!(
+            arguments("10.0.0.1", &ssh(None, &["-i"])),
+            ["-i", "10.0.0.1"]
         );
     }
 }

@@ -35,8 +35,8 @@ pub async fn run(cluster: &Cluster, options: &Vnc) -> anyhow::Result<()> {
     let listener =
         listener.with_context(|| format!("Cannot listen on {address}: choose another --port"))?;
     let address = listener.local_addr()?;
-    print(&format!("vnc://{address}\n"));
     let viewer = options.open.then(|| open(address)).transpose()?;
+    print(&format!("vnc://{address}\n"));
     tokio::select! {
         () = serve(cluster, &options.name, &listener) => {}
         () = until_ended(viewer) => {}

@@ -14,6 +14,7 @@ pub(super) struct Context {
     host: String,
     accel: &'static str,
     version: String,
+    user: String,
     run: String,
 }
 
@@ -23,6 +24,7 @@ impl Context {
         Self {
             host: core.host.clone(),
             accel: emulator.map_or("", |emulator| emulator.accel.word()),
+            user: core.user.name().to_owned(),
             version: emulator.map_or_else(String::new, |emulator| emulator.version.clone()),
             run: core.state.vms().display().to_string(),
         }
@@ -154,6 +156,7 @@ fn details(inside: &Inside) -> BTreeMap<String, String> {
     };
     tell("accelerator", inside.context.accel.to_owned());
     tell("emulator", inside.context.version.clone());
+    tell("runsAs", inside.context.user.clone());
     tell("machine", record.machine.clone());
     tell("firmware", record.firmware.word().to_owned());
     tell("image", record.image.clone());
