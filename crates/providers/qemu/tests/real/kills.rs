@@ -60,8 +60,8 @@ fn is_off(state: &VmState) -> bool {
 fn request(name: &str) -> SnapshotRequest {
     SnapshotRequest {
         name_hint: name.to_owned(),
-        description: String::new(),
         contents: SnapshotContents::DisksAndMemory,
+        ..SnapshotRequest::default()
     }
 }
 
