@@ -31,8 +31,16 @@ impl Pass<'_> {
         match written {
             Ok(()) if self.is_outdated() => Next::After(Duration::ZERO),
             Ok(()) => self.come_again.unwrap_or_else(|| self.next(&outcome)),
-            Err(error) => Next::after_refusal(&error),
+            Err(error) => self.refused_status(&error),
         }
+    }
+
+    /// Nobody would see that there is no status: the log says so.
+    fn refused_status(&self, error: &ClusterError) -> Next {
+        if let ClusterError::Invalid(why) = error {
+            tracing::error!(vm = %self.key, "The API server refuses the status: {why}. Install the CRDs of this version");
+        }
+        Next::after_refusal(error)
     }
 
     /// Whether the provider told more of the VM while the status was being written. Where it does not say whose VM that is,

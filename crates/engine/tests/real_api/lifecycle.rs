@@ -78,6 +78,17 @@ async fn the_status_says_what_the_hypervisor_says() {
 }
 
 #[tokio::test]
+async fn a_vm_smaller_than_most_has_a_status_too() {
+    let (world, _mock) = World::furnished("tiny", MockConfig::default()).await;
+    let small = json!({"cpu": 1, "memory": "64Mi"});
+    let inline = vm("web").spec(json!({"class": small, "classRef": null}));
+    world.create(inline).await;
+    let vm = world.vm("web", "runs", runs).await;
+    let told = vm.status.and_then(|s| s.current_resources);
+    assert_eq!(told.and_then(|r| r.memory_mib), Some(64));
+}
+
+#[tokio::test]
 async fn an_address_that_comes_later_reaches_the_status() {
     let times = Times {
         boot: Duration::from_millis(700),

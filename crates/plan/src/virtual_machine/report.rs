@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{
-    self as api, VMPhase, VMResources, VirtualMachine, VirtualMachineStatus,
+    self as api, CurrentResources, VMPhase, VirtualMachine, VirtualMachineStatus,
 };
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ProviderError, Retry};
@@ -124,7 +124,7 @@ fn observe(status: &mut VirtualMachineStatus, vm: &VmState, record: &Record) {
     } else {
         vm.memory_mib
     };
-    status.current_resources = Some(VMResources {
+    status.current_resources = Some(CurrentResources {
         cpu: i32::try_from(cpu).ok().filter(|c| *c > 0),
         memory_mib: i64::try_from(memory).ok().filter(|m| *m > 0),
         gpu: None,

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::infra::{PowerState, VMResources};
+use crate::infra::{GpuConfig, PowerState};
 
 /// What is known of the VM.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ pub struct VirtualMachineStatus {
     pub observed_generation: Option<i64>,
     /// CPU, memory and GPU that the VM has now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub current_resources: Option<VMResources>,
+    pub current_resources: Option<CurrentResources>,
     /// Snapshots of the VM on the provider.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<VMSnapshotInfo>,
@@ -230,4 +230,19 @@ pub enum VMPhase {
     Deleting,
     /// It needs a change of the spec, or help.
     Failed,
+}
+
+/// CPU, memory and GPU that one VM has. Whatever it is, it can be told: limits are for what is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CurrentResources {
+    /// Number of virtual CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<i32>,
+    /// Memory in MiB.
+    #[serde(rename = "memoryMiB", skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<i64>,
+    /// GPUs that are passed to the VM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuConfig>,
 }
