@@ -12,7 +12,7 @@ use polyvirt_plan::virtual_machine::{
 use polyvirt_plan::{Note, Reason};
 use serde_json::json;
 
-use super::pass::{Flow, Pass};
+use super::pass::{Flow, Pass, Seen};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Memo;
 use crate::next::Next;
@@ -51,7 +51,12 @@ impl Pass<'_> {
         if let Some(change) = self.ctx.stores.vms.written(written.clone()) {
             self.ctx.observer.vm(change);
         }
+        let was_alive = !self.is_deleting();
         self.vm = Arc::new(written);
+        if was_alive && self.is_deleting() {
+            // Absence was believed because a create would find what is there. For a deletion it has to be proved.
+            self.seen = Seen::Unknown;
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
-use polyvirt_plan::virtual_machine::{OperationKind, Outcome, Shape};
+use polyvirt_plan::virtual_machine::{Operation, OperationKind, Outcome, Shape};
 
 use super::pass::{Flow, Pass, Reach, Ready, Seen};
 use crate::link::observations::TASK_SILENCE;
@@ -126,7 +126,18 @@ impl Pass<'_> {
         }
     }
 
+    fn unheard_shutdown(&mut self) -> Option<&mut Operation> {
+        let operation = self.record.operation.as_mut();
+        operation.filter(|o| o.kind == OperationKind::GracefulStop)
+    }
+
     fn operation_failed(&mut self, error: ProviderError) -> Flow {
+        if let Some(asked) = self.unheard_shutdown() {
+            // It was asked, and has its time; then it is stopped hard. Asked again, it would have it for ever.
+            asked.task = None;
+            self.seen = Seen::Unknown;
+            return Flow::Continue;
+        }
         self.doubt_shape();
         self.record.operation = None;
         self.memo.sent = None;

@@ -45,9 +45,7 @@ async fn a_deletion_that_fails_is_tried_again_and_keeps_the_object() {
     let (world, mock) = World::furnished("delete-fails", MockConfig::default()).await;
     world.create(vm("web")).await;
     world.vm("web", "runs", runs).await;
-    mock.faults()
-        .parse("fail=Delete:Internal:2")
-        .expect("a rule");
+    mock.faults().parse("fail=Delete:Internal").expect("a rule");
     world.delete::<VirtualMachine>("web").await;
     let failing = |vm: &VirtualMachine| reason(vm) == Reason::ProviderError.as_str();
     let vm = world.vm("web", "tells of the error", failing).await;
@@ -56,9 +54,10 @@ async fn a_deletion_that_fails_is_tried_again_and_keeps_the_object() {
         "{}",
         message(&vm)
     );
+    mock.faults().clear();
     world.gone::<VirtualMachine>("web").await;
     assert!(mock.vms().is_empty());
-    assert_eq!(mock.counts().of(Rpc::Delete).calls, 3);
+    assert!(mock.counts().of(Rpc::Delete).calls >= 2);
 }
 
 #[tokio::test]

@@ -185,17 +185,16 @@ async fn a_start_whose_answer_is_lost_is_not_repeated() {
 #[tokio::test]
 async fn a_start_that_fails_is_tried_again_with_pauses() {
     let (world, mock) = World::furnished("failed-start", MockConfig::default()).await;
-    mock.faults()
-        .parse("fail=Power:Internal:2")
-        .expect("a rule");
+    mock.faults().parse("fail=Power:Internal").expect("a rule");
     world.create(vm("web")).await;
     let failing = |vm: &VirtualMachine| reason(vm) == Reason::ProviderError.as_str();
     let vm = world.vm("web", "tells of the error", failing).await;
     assert_eq!(phase(&vm), Some(VMPhase::Provisioning));
+    mock.faults().clear();
     eventually("it runs", || {
         mock.vms().iter().any(|vm| vm.power == PowerState::On)
     })
     .await;
     world.vm("web", "runs", runs).await;
-    assert_eq!(mock.counts().of(Rpc::Power).calls, 3);
+    assert!(mock.counts().of(Rpc::Power).calls >= 2);
 }

@@ -39,16 +39,17 @@ async fn a_deletion_that_fails_keeps_the_object_and_is_tried_again() {
     let (world, mock) = with_vm("snap-undeletable", MockConfig::default()).await;
     taken(&world, "before").await;
     mock.faults()
-        .parse("fail=SnapshotDelete:Internal:2")
+        .parse("fail=SnapshotDelete:Internal")
         .expect("a rule");
     world.delete::<VMSnapshot>("before").await;
     let failing = |s: &VMSnapshot| reason(s) == Reason::ProviderError.as_str();
     let told = world.until("before", "tells of the error", failing).await;
     assert!(message(&told).contains("virtrigaud.io/force-delete"));
     assert_eq!(on(&mock).len(), 1);
+    mock.faults().clear();
     world.gone::<VMSnapshot>("before").await;
     assert!(on(&mock).is_empty());
-    assert_eq!(calls(&mock, Rpc::SnapshotDelete), 3);
+    assert!(calls(&mock, Rpc::SnapshotDelete) >= 2);
 }
 
 #[tokio::test]

@@ -180,7 +180,8 @@ impl Run {
         let wanted = self.wishes.iter().filter(|wish| !wish.deleted).count();
         let there = self.mock.vms();
         if there.len() != wanted + self.strangers.len() {
-            return Err(format!("{wanted} are wanted, and there is {there:#?}"));
+            let wishes = &self.wishes;
+            return Err(format!("{wishes:#?} are wanted, and there is {there:#?}"));
         }
         for (id, before) in &self.strangers {
             if self.mock.vm(id) != *before {
