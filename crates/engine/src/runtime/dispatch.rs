@@ -24,6 +24,8 @@ use crate::runtime::vm_index::{Target, provider_of};
 
 /// Counts of users are brought up to date this long after the first change, so that a thousand changes are one write.
 const USAGE_DELAY: Duration = Duration::from_secs(3);
+/// How long after a status that we did not know of its object is looked at.
+const STATUS_NEWS_DELAY: Duration = Duration::from_secs(1);
 
 /// Where a change comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +107,11 @@ impl Dispatcher {
                 self.wake_vm(&key, Urgency::User);
             }
             (Source::Watch, Some(new)) if old.is_some_and(|old| old.status != new.status) => {
-                self.wake_vm(&key, Urgency::Background);
+                // Its own pauses go first: most such news is our own, a moment before its answer.
+                let lane = Lane::Provider(provider_of(new));
+                let key = Key::new(Kind::VirtualMachine, key);
+                self.queue
+                    .add_if_idle(key, lane, Urgency::Background, STATUS_NEWS_DELAY);
             }
             _ => {}
         }

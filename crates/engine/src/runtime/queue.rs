@@ -110,6 +110,17 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// The object is to be looked at after a time, unless a time for it is set or it waits already.
+    pub fn add_if_idle(&self, key: Key, lane: Lane, urgency: Urgency, delay: Duration) {
+        let known = {
+            let inner = self.lock();
+            inner.due.contains_key(&key) || inner.queued.contains_key(&key)
+        };
+        if !known {
+            self.add_after(key, lane, urgency, delay);
+        }
+    }
+
     /// The next object to look at. Waits until there is one.
     pub async fn pop(&self) -> Ticket {
         loop {

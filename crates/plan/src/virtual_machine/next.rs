@@ -51,7 +51,7 @@ fn await_the_last_word(facts: &Facts<'_>, verdict: Step) -> Step {
     };
     let open = sent.answer == Answer::Open || always_shows(sent.kind);
     match remaining(facts.asked, sent.at, RESEND_AFTER).filter(|_| open) {
-        Some(rest) => wait_for_effect(sent.kind, rest),
+        Some(rest) => wait_for_effect(sent, rest),
         None => verdict,
     }
 }
@@ -61,8 +61,12 @@ const fn always_shows(kind: OperationKind) -> bool {
     matches!(kind, OperationKind::PowerOn | OperationKind::PowerOff)
 }
 
-fn wait_for_effect(kind: OperationKind, rest: Duration) -> Step {
-    Step::wait_at_most(WaitFor::Effect(kind), rest.min(Duration::from_secs(2)))
+fn wait_for_effect(sent: &Sent, rest: Duration) -> Step {
+    let on = match sent.answer {
+        Answer::Open => WaitFor::Answer,
+        Answer::Taken => WaitFor::Effect(sent.kind),
+    };
+    Step::wait_at_most(on, rest.min(Duration::from_secs(2)))
 }
 
 /// A change that was just sent and has not shown yet is waited for, not sent again; and what needs to know whether the VM
@@ -76,7 +80,7 @@ fn hold_back_repeats(facts: &Facts<'_>, step: Step) -> Step {
         return step;
     };
     match remaining(facts.now, sent.at, RESEND_AFTER) {
-        Some(rest) => wait_for_effect(sent.kind, rest),
+        Some(rest) => wait_for_effect(sent, rest),
         None => step,
     }
 }

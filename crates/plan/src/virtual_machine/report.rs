@@ -63,7 +63,7 @@ pub fn report(end: &PassEnd<'_>) -> (Option<VirtualMachineStatus>, Vec<Note>) {
     if matches!(
         end.outcome,
         Outcome::Waiting(Wait {
-            on: WaitFor::ProviderConnecting,
+            on: WaitFor::ProviderConnecting | WaitFor::Answer,
             ..
         })
     ) {
@@ -278,6 +278,10 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
         ),
         WaitFor::Image(what) => (Reason::WaitingForImage, what.clone()),
         WaitFor::Effect(kind) => (in_flight(*kind), working(*kind).to_owned()),
+        WaitFor::Answer => (
+            Reason::ProviderError,
+            "The provider's last answer leaves open what it did".to_owned(),
+        ),
         WaitFor::LateCreate => (
             Reason::Creating,
             "A create went unanswered. It is looked for a while whether its VM appears".to_owned(),

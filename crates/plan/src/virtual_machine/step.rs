@@ -102,6 +102,8 @@ pub enum WaitFor {
     Image(String),
     /// A change was sent; its effect is not there yet.
     Effect(OperationKind),
+    /// A change was sent and not answered, or with an error that leaves it open. What was told of that stays told.
+    Answer,
     /// A create may still be on its way to the provider.
     LateCreate,
     /// The guest was asked to stop.
