@@ -241,6 +241,7 @@ impl Parts {
             .set(i64::try_from(self.queue.waiting()).unwrap_or(i64::MAX));
         self.count(ticket.key.kind);
         self.count_tasks(&ticket.lane);
+        self.count_unclaimed(&ticket.key);
         self.schedule(&ticket.key, &ticket.lane, next);
     }
 
@@ -268,6 +269,15 @@ impl Parts {
             let number = link.seen(|seen| seen.tasks_awaited());
             self.metrics
                 .tasks(&provider::labels(key, &provider), number);
+        }
+    }
+
+    fn count_unclaimed(&self, key: &Key) {
+        let provider = self.ctx.stores.providers.get(&key.object);
+        if let Some(provider) = provider.filter(|_| key.kind == Kind::Provider) {
+            let number = provider::unclaimed::count(&self.ctx, &key.object);
+            let labels = provider::labels(&key.object, &provider);
+            self.metrics.unclaimed(&labels, number);
         }
     }
 

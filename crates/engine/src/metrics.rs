@@ -100,6 +100,7 @@ pub struct Metrics {
     circuit_failures: Family<ProviderLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     tasks: Family<ProviderLabels, Gauge>,
+    unclaimed: Family<ProviderLabels, Gauge>,
     build: Family<BuildLabels, Gauge>,
     /// Objects that wait to be looked at.
     pub queue_depth: Gauge,
@@ -146,6 +147,7 @@ impl Default for Metrics {
             circuit_failures: Family::default(),
             errors: Family::default(),
             tasks: Family::default(),
+            unclaimed: Family::default(),
             build: build(),
             queue_depth: Gauge::default(),
             objects: Family::default(),
@@ -202,6 +204,11 @@ impl Metrics {
             "provider_tasks_inflight",
             "Tasks of providers that are waited for",
             self.tasks.clone(),
+        );
+        registry.register(
+            "provider_unclaimed_vms",
+            "VMs that were made for objects which are not there",
+            self.unclaimed.clone(),
         );
         registry.register("build_info", "What runs", self.build.clone());
         registry.register("objects", "Objects in the cache", self.objects.clone());
@@ -269,6 +276,12 @@ impl Metrics {
         self.tasks.get_or_create(provider).set(number);
     }
 
+    /// So many VMs of a provider were made for objects that are not there.
+    pub fn unclaimed(&self, provider: &ProviderLabels, number: usize) {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.unclaimed.get_or_create(provider).set(number);
+    }
+
     /// A provider's circuit moved.
     pub fn circuit(&self, provider: &ProviderLabels, circuit: Circuit) {
         self.circuit.get_or_create(provider).set(circuit as i64);
@@ -281,6 +294,7 @@ impl Metrics {
     pub fn forget(&self, provider: &ProviderLabels) {
         self.circuit.remove(provider);
         self.tasks.remove(provider);
+        self.unclaimed.remove(provider);
         self.circuit_failures.remove(provider);
     }
 }

@@ -2,8 +2,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::GetParams;
+use kube::api::{GetParams, PostParams};
 use kube::core::Request;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep, timeout};
@@ -218,6 +219,25 @@ impl ControlPlane {
         match held(&self.apiserver).take() {
             Some(mut process) => process.kill(),
             None => Ok(()),
+        }
+    }
+
+    /// Removes one object from etcd behind the API server's back, whatever finalizers are on it. `place` is where it is kept:
+    /// group, plural, namespace and name with slashes between them.
+    pub async fn erase(&self, place: &str) -> Result<(), Error> {
+        let text = kubeconfig::of_the_store(&self.ports.etcd_url(), &self.pki)?;
+        let client = Client::try_from(kubeconfig::parse(&text).await?)?;
+        let key = ByteString(format!("/registry/{place}").into_bytes());
+        let body = serde_json::json!({ "key": key }).to_string().into_bytes();
+        let request = Request::new("/v3/kv/deleterange").create(&PostParams::default(), body);
+        let answer: serde_json::Value = client
+            .request(request.map_err(kube::Error::BuildRequest)?)
+            .await?;
+        match answer["deleted"].as_str() {
+            Some("1") => Ok(()),
+            _ => Err(Error::NotStored {
+                place: place.to_owned(),
+            }),
         }
     }
 

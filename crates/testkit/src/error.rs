@@ -64,6 +64,13 @@ pub enum Error {
         log_tail: String,
     },
 
+    /// Nothing is kept where something was to be removed.
+    #[error("etcd keeps nothing at /registry/{place}")]
+    NotStored {
+        /// The place.
+        place: String,
+    },
+
     /// A process that was to stay has ended.
     #[error("{name} has ended; its log is {}, which ends with:\n{log_tail}", .log.display())]
     Ended {

@@ -7,6 +7,16 @@ use crate::pki::Pki;
 
 /// A kubeconfig of the administrator that needs no other file. JSON, which every reader of YAML takes.
 pub(crate) fn text(url: &str, pki: &Pki) -> Result<String, Error> {
+    written_for(url, pki, "ca", "admin")
+}
+
+/// The same for etcd, which speaks to the same kind of client.
+pub(crate) fn of_the_store(url: &str, pki: &Pki) -> Result<String, Error> {
+    written_for(url, pki, "etcd-ca", "etcd-client")
+}
+
+fn written_for(url: &str, pki: &Pki, authority: &str, user: &str) -> Result<String, Error> {
+    let file = |name: &str, kind: &str| pki.read(&format!("{name}.{kind}")).map(ByteString);
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -14,11 +24,11 @@ pub(crate) fn text(url: &str, pki: &Pki) -> Result<String, Error> {
         "contexts": [{"name": "polyvirt", "context": {"cluster": "polyvirt", "user": "polyvirt"}}],
         "clusters": [{"name": "polyvirt", "cluster": {
             "server": url,
-            "certificate-authority-data": ByteString(pki.read("ca.crt")?),
+            "certificate-authority-data": file(authority, "crt")?,
         }}],
         "users": [{"name": "polyvirt", "user": {
-            "client-certificate-data": ByteString(pki.read("admin.crt")?),
-            "client-key-data": ByteString(pki.read("admin.key")?),
+            "client-certificate-data": file(user, "crt")?,
+            "client-key-data": file(user, "key")?,
         }}],
     });
     Ok(format!("{config:#}\n"))

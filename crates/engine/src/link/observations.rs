@@ -79,6 +79,12 @@ impl Observations {
         self.vms.len()
     }
 
+    /// Who is said to own the VMs.
+    pub fn identities(&self) -> Vec<Identity> {
+        let owners = self.vms.values().filter_map(|vm| vm.owner.as_ref());
+        owners.map(|owner| owner.identity.clone()).collect()
+    }
+
     /// How many tasks are waited for.
     pub fn tasks_awaited(&self) -> usize {
         self.waiting.len()

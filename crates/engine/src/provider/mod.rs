@@ -8,6 +8,7 @@
 
 mod report;
 pub mod sessions;
+pub mod unclaimed;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -67,6 +67,17 @@ impl Dispatcher {
         }
     }
 
+    /// The Provider counts the VMs that nobody owns.
+    fn wake_owners(&self, link: &Link, identity: &Target) {
+        let owners = self.stores.index.users(identity);
+        if owners.is_empty() {
+            self.wake_later(Kind::Provider, &link.key);
+        }
+        for key in owners {
+            self.wake_vm(&key, Urgency::Event);
+        }
+    }
+
     fn wake(&self, kind: Kind, key: &ObjectKey, urgency: Urgency) {
         self.queue
             .add(Key::new(kind, key.clone()), Lane::Control, urgency);
@@ -340,6 +351,7 @@ impl Listener for Dispatcher {
                 Concerns::Everyone => {
                     self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background);
                     self.wake_snapshots_on(&link.key);
+                    self.wake_later(Kind::Provider, &link.key);
                 }
                 Concerns::Object(key) => {
                     self.wake_vm(&key, Urgency::Event);
@@ -353,7 +365,7 @@ impl Listener for Dispatcher {
                 Concerns::Vm(id, identity) => {
                     self.wake_users(&Target::Vm(link.key.clone(), id), Urgency::Event);
                     if let Some(identity) = identity {
-                        self.wake_users(&Target::Identity(identity), Urgency::Event);
+                        self.wake_owners(link, &Target::Identity(identity));
                     }
                 }
             }

@@ -10,5 +10,6 @@ pub mod repeats;
 pub mod snapshot_index;
 pub mod store;
 pub mod trim;
+pub mod vanished;
 pub mod vm_index;
 pub mod watch;

@@ -1,7 +1,8 @@
 //! What is to be looked at next: by lane, by urgency, each object once, never twice at the same time.
 //!
 //! A lane is a provider (or the control plane's own work). Each lane has a limit of passes in flight, so a provider that hangs
-//! holds its own VMs up and nobody else's. Lanes take turns. In a lane a user's edit goes before background work.
+//! holds its own VMs up and nobody else's. Lanes take turns. In a lane a user's edit goes before background work, and
+//! finds room: what nobody waits for takes a part of the lane only, so that neither the lane nor the API server is full of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,10 +33,39 @@ pub enum Lane {
     Provider(ObjectKey),
 }
 
+/// The part of a lane that passes may take for which no person waits.
+const UNWATCHED_PART: usize = 4;
+
 #[derive(Default)]
 struct LaneState {
     ready: BTreeSet<(Urgency, u64, Key)>,
     running: usize,
+    /// Those of them for which no person waits.
+    unwatched: usize,
+}
+
+impl LaneState {
+    fn has_room_for(&self, urgency: Urgency, limit: usize) -> bool {
+        let unwatched_limit = (limit / UNWATCHED_PART).max(1);
+        self.running < limit && (urgency == Urgency::User || self.unwatched < unwatched_limit)
+    }
+
+    /// The most urgent, if there is room for it.
+    fn take(&mut self, limit: usize) -> Option<(Key, Urgency)> {
+        let (urgency, ..) = *self.ready.first()?;
+        if !self.has_room_for(urgency, limit) {
+            return None;
+        }
+        let (_, _, key) = self.ready.pop_first()?;
+        self.running += 1;
+        self.unwatched += usize::from(urgency != Urgency::User);
+        Some((key, urgency))
+    }
+
+    fn finish(&mut self, urgency: Urgency) {
+        self.running -= 1;
+        self.unwatched -= usize::from(urgency != Urgency::User);
+    }
 }
 
 #[derive(Default)]
@@ -65,12 +95,13 @@ pub struct Ticket {
     pub key: Key,
     /// The lane that the pass counts against.
     pub lane: Lane,
+    urgency: Urgency,
     queue: Queue,
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.queue.finish(&self.key, &self.lane);
+        self.queue.finish(&self.key, &self.lane, self.urgency);
     }
 }
 
@@ -133,10 +164,11 @@ impl Queue {
                     inner.delayed.keys().next().map(|(at, _)| *at),
                 )
             };
-            if let Some((key, lane)) = next {
+            if let Some((key, lane, urgency)) = next {
                 return Ticket {
                     key,
                     lane,
+                    urgency,
                     queue: self.clone(),
                 };
             }
@@ -165,10 +197,10 @@ impl Queue {
         inner.queued.is_empty() && inner.running.is_empty()
     }
 
-    fn finish(&self, key: &Key, lane: &Lane) {
+    fn finish(&self, key: &Key, lane: &Lane, urgency: Urgency) {
         let mut inner = self.lock();
         if let Some(state) = inner.lanes.get_mut(lane) {
-            state.running -= 1;
+            state.finish(urgency);
         }
         let again = inner.running.remove(key).flatten();
         if let Some((lane, urgency)) = again {
@@ -239,23 +271,20 @@ impl Inner {
         }
     }
 
-    /// The most urgent of the first lane in turn that has room.
-    fn take(&mut self, limit: usize) -> Option<(Key, Lane)> {
+    /// The most urgent of the first lane in turn that has room for it.
+    fn take(&mut self, limit: usize) -> Option<(Key, Lane, Urgency)> {
         for _ in 0..self.turns.len() {
             let lane = self.turns.pop_front()?;
             let state = self.lanes.get_mut(&lane)?;
-            if state.running >= limit {
-                self.turns.push_back(lane);
-                continue;
-            }
-            let (_, _, key) = state.ready.pop_first()?;
-            state.running += 1;
+            let taken = state.take(limit);
             if !state.ready.is_empty() {
                 self.turns.push_back(lane.clone());
             }
-            self.queued.remove(&key);
-            self.running.insert(key.clone(), None);
-            return Some((key, lane));
+            if let Some((key, urgency)) = taken {
+                self.queued.remove(&key);
+                self.running.insert(key.clone(), None);
+                return Some((key, lane, urgency));
+            }
         }
         None
     }
@@ -353,6 +382,21 @@ mod tests {
                 .await
                 .is_err()
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_finds_room_among_what_nobody_waits_for() {
+        let queue = Queue::new(8);
+        for name in ["a", "b", "c"] {
+            queue.add(vm(name), lane("p"), Urgency::Event);
+        }
+        let running = [popped(&queue).await, popped(&queue).await];
+        nothing(&queue).await;
+        queue.add(vm("edited"), lane("p"), Urgency::User);
+        assert_eq!(popped(&queue).await.key, vm("edited"));
+        nothing(&queue).await;
+        drop(running);
+        assert_eq!(popped(&queue).await.key, vm("c"));
     }
 
     #[tokio::test(start_paused = true)]

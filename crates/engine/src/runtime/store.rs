@@ -91,6 +91,21 @@ impl<K: Resource> Store<K> {
         known.then(|| inner.insert(object, version)).flatten()
     }
 
+    /// Replaces an object that nobody but us has any more, unless another one of its name has taken its place.
+    pub fn keep(&self, object: K) -> Option<Change<K>> {
+        let mut inner = self.lock();
+        let same = inner.has_same(&object);
+        same.then(|| inner.insert(object, 0)).flatten()
+    }
+
+    /// Removes an object that nobody but us had, unless another one of its name has taken its place.
+    pub fn let_go(&self, object: &K) -> Option<Change<K>> {
+        let mut inner = self.lock();
+        let same = inner.has_same(object);
+        let removed = same.then(|| inner.objects.remove(&ObjectKey::of(object)));
+        removed.flatten().map(Change::Removed)
+    }
+
     /// Takes a deletion that the watch delivered.
     pub fn removed(&self, object: &K) -> Option<Change<K>> {
         self.remove_key(&ObjectKey::of(object))
@@ -103,6 +118,11 @@ impl<K: Resource> Store<K> {
 }
 
 impl<K: Resource> Inner<K> {
+    fn has_same(&self, object: &K) -> bool {
+        let here = self.objects.get(&ObjectKey::of(object));
+        here.is_some_and(|here| here.meta().uid == object.meta().uid)
+    }
+
     fn insert(&mut self, object: K, version_now: u64) -> Option<Change<K>> {
         let key = ObjectKey::of(&object);
         let known = self.objects.get(&key).map(|old| version(&**old));

@@ -17,6 +17,7 @@ use crate::runtime::dispatch::{Dispatcher, Source};
 use crate::runtime::key::ObjectKey;
 use crate::runtime::store::{Change, Store};
 use crate::runtime::trim::{self, Compact};
+use crate::runtime::vanished::Vanishing;
 
 /// Objects in one answer of a first list.
 const PAGE: u32 = 500;
@@ -60,6 +61,7 @@ pub async fn objects<K>(
 ) where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Compact
+        + Vanishing
         + Clone
         + DeserializeOwned
         + Debug
@@ -99,7 +101,7 @@ struct Feed<'a, K, T> {
 
 impl<K, T> Feed<'_, K, T>
 where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Compact + Clone,
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Compact + Vanishing + Clone,
     T: Fn(Change<K>, Source),
 {
     fn take(&mut self, event: watcher::Event<DeserializeGuard<K>>) {
@@ -140,12 +142,30 @@ where
 
     fn delete(&self, object: &DeserializeGuard<K>) {
         let change = match &object.0 {
-            Ok(object) => self.store.removed(object),
+            Ok(object) => self.removed(object),
             Err(_) => self.store.remove_key(&ObjectKey::of(object)),
         };
         if let Some(change) = change {
             (self.tell)(change, Source::Watch);
         }
+    }
+
+    /// The watch has no selector, so what it calls deleted is deleted.
+    fn removed(&self, object: &K) -> Option<Change<K>> {
+        let Some(kept) = object.kept() else {
+            return self.store.removed(object);
+        };
+        tracing::warn!(kind = %K::kind(&()), object = %ObjectKey::of(object), "removed with our finalizer on it; what it stood for is still taken down");
+        self.store.watched(trim::for_cache(kept))
+    }
+
+    fn is_gone(&self, key: &ObjectKey, fresh: &HashSet<ObjectKey>) -> bool {
+        let vanished = || {
+            self.store
+                .get(key)
+                .is_some_and(|object| object.is_vanished())
+        };
+        self.scope.covers(key) && !fresh.contains(key) && !vanished()
     }
 
     fn complete(&mut self) {
@@ -154,7 +174,7 @@ where
             .store
             .keys()
             .into_iter()
-            .filter(|key| self.scope.covers(key) && !fresh.contains(key))
+            .filter(|key| self.is_gone(key, &fresh))
             .collect();
         for key in gone {
             if let Some(change) = self.store.remove_key(&key) {

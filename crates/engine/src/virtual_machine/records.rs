@@ -17,6 +17,7 @@ use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Memo;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind};
+use crate::runtime::vanished::Vanishing;
 
 impl Pass<'_> {
     /// Finalizer and identity, in one write, before anything is done on the hypervisor.
@@ -41,6 +42,10 @@ impl Pass<'_> {
 
     /// Writes, and goes on with the object as it is then.
     pub(super) async fn write(&mut self, patch: Patch) -> Result<(), ClusterError> {
+        if self.vm.is_vanished() {
+            self.write_to_cache(patch);
+            return Ok(());
+        }
         let key = Key::new(Kind::VirtualMachine, self.key.clone());
         let written: VirtualMachine = cluster::patch(&*self.ctx.cluster, &key, patch).await?;
         let written = crate::runtime::trim::metadata(written);
@@ -58,6 +63,23 @@ impl Pass<'_> {
             self.seen = Seen::Unknown;
         }
         Ok(())
+    }
+
+    /// An object that only the cache has is brought up to date there, and goes when it is released.
+    fn write_to_cache(&mut self, patch: Patch) {
+        let stores = &self.ctx.stores;
+        let change = match patch {
+            Patch::Metadata(_) => stores.vms.let_go(&self.vm),
+            Patch::Status(mut body) => {
+                let mut vm = (*self.vm).clone();
+                vm.status = serde_json::from_value(body["status"].take()).ok();
+                self.vm = Arc::new(vm.clone());
+                stores.vms.keep(vm)
+            }
+        };
+        if let Some(change) = change {
+            self.ctx.observer.vm(change);
+        }
     }
 
     /// Whether the answer to a write of ours shows an edit that this pass does not know of.

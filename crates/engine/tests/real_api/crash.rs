@@ -33,7 +33,6 @@ fn seeds() -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "one race is open, see docs/concepts/architecture.md: run with --ignored"]
 async fn whenever_the_manager_dies_every_vm_is_there_once_and_as_declared() {
     let seeds = seeds();
     println!("seeds {} to {}", seeds[0], seeds[seeds.len() - 1]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use polyvirt_api::infra::VirtualMachine;
 use polyvirt_contract::VmId;
 use polyvirt_contract::model::{PowerState, VmState};
@@ -136,14 +136,24 @@ impl Run {
     }
 
     async fn delete(&self, name: &str) {
-        let api = self.world.api::<VirtualMachine>();
-        insist(
-            async || match api.delete(name, &DeleteParams::default()).await {
-                Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-                other => other.map(drop),
-            },
-        )
+        insist(async || match self.try_delete(name).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            other => other,
+        })
         .await;
+    }
+
+    /// With the version, without which the API server may overlook a finalizer that was just added
+    /// (kubernetes/kubernetes#77988). `deletion.rs` shows what happens then.
+    async fn try_delete(&self, name: &str) -> Result<(), kube::Error> {
+        let api = self.world.api::<VirtualMachine>();
+        let seen = api.get(name).await?;
+        let only_so = Preconditions {
+            resource_version: seen.metadata.resource_version,
+            uid: seen.metadata.uid,
+        };
+        let params = DeleteParams::default().preconditions(only_so);
+        api.delete(name, &params).await.map(drop)
     }
 
     /// Waits until every object is as it should be.
