@@ -84,8 +84,9 @@ guest-debian: ## Boot a real Debian and see its cloud-init take our seeds: slow,
 ##@ Generated files
 
 .PHONY: generate
-generate: manifests ## Write all generated files again: CRDs and protobuf code
+generate: manifests ## Write all generated files again: CRDs, protobuf code, docs/reference
 	cargo run --locked --package xtask -- proto
+	UPDATE_GENERATED=1 cargo test --locked --package polyvirt --bin polyvirt
 
 .PHONY: manifests
 manifests: ## Write the CRDs in config/crd again from their Rust types

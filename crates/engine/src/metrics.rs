@@ -68,6 +68,13 @@ pub struct ProviderLabels {
     pub provider: String,
 }
 
+/// A kind of provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TypeLabel {
+    /// `qemu`, `libvirt`, …
+    pub provider_type: String,
+}
+
 /// An error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ErrorLabels {
@@ -101,6 +108,7 @@ pub struct Metrics {
     errors: Family<ErrorLabels, Counter>,
     tasks: Family<ProviderLabels, Gauge>,
     unclaimed: Family<ProviderLabels, Gauge>,
+    address_seconds: Family<TypeLabel, Histogram>,
     build: Family<BuildLabels, Gauge>,
     /// Objects that wait to be looked at.
     pub queue_depth: Gauge,
@@ -121,6 +129,11 @@ pub enum Circuit {
 
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 4.0, 9))
+}
+
+/// For what takes a guest's time.
+fn long_seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.25, 2.0, 12))
 }
 
 /// Always one; its labels are what it tells.
@@ -148,6 +161,7 @@ impl Default for Metrics {
             errors: Family::default(),
             tasks: Family::default(),
             unclaimed: Family::default(),
+            address_seconds: Family::new_with_constructor(long_seconds),
             build: build(),
             queue_depth: Gauge::default(),
             objects: Family::default(),
@@ -209,6 +223,11 @@ impl Metrics {
             "provider_unclaimed_vms",
             "VMs that were made for objects which are not there",
             self.unclaimed.clone(),
+        );
+        registry.register(
+            "ip_discovery_duration_seconds",
+            "Time from the start of a VM to its first address",
+            self.address_seconds.clone(),
         );
         registry.register("build_info", "What runs", self.build.clone());
         registry.register("objects", "Objects in the cache", self.objects.clone());
@@ -280,6 +299,14 @@ impl Metrics {
     pub fn unclaimed(&self, provider: &ProviderLabels, number: usize) {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         self.unclaimed.get_or_create(provider).set(number);
+    }
+
+    /// A VM got its first address so long after it was started.
+    pub fn address_found(&self, provider: &ProviderLabels, took: Duration) {
+        let provider_type = provider.provider_type.clone();
+        self.address_seconds
+            .get_or_create(&TypeLabel { provider_type })
+            .observe(took.as_secs_f64());
     }
 
     /// A provider's circuit moved.

@@ -104,7 +104,9 @@ pub fn prepared(
         path: Some(answer.path.clone()).filter(|path| !path.is_empty()),
         task_ref: answer.task.as_ref().map(ToString::to_string),
         fingerprint: Some(fingerprint(spec)),
-        attempts: old.and_then(|o| o.attempts).filter(|_| !done),
+        attempts: same_source(spec, old)
+            .and_then(|o| o.attempts)
+            .filter(|_| !done),
         phase: Some(if done {
             ImagePhase::Ready
         } else {
@@ -113,6 +115,14 @@ pub fn prepared(
         last_updated: Some(Time(now)),
         ..ImageProviderStatus::default()
     }
+}
+
+/// What was tried with another source says nothing of this one.
+fn same_source<'a>(
+    spec: &VMImageSpec,
+    on: Option<&'a ImageProviderStatus>,
+) -> Option<&'a ImageProviderStatus> {
+    on.filter(|o| o.fingerprint.as_deref() == Some(fingerprint(spec).as_str()))
 }
 
 /// The task ended well.
@@ -159,8 +169,10 @@ pub fn failed(
     why: &str,
     now: Timestamp,
 ) -> ImageProviderStatus {
-    let same = on.filter(|o| o.fingerprint.as_deref() == Some(fingerprint(spec).as_str()));
-    let attempts = same.and_then(|o| o.attempts).unwrap_or(0).saturating_add(1);
+    let attempts = same_source(spec, on)
+        .and_then(|o| o.attempts)
+        .unwrap_or(0)
+        .saturating_add(1);
     let pause = Duration::from_secs(5_u64 << attempts.clamp(0, 6));
     let next = SignedDuration::try_from(pause)
         .ok()
@@ -252,6 +264,21 @@ mod tests {
         let done = arrived(&on, at(20));
         assert_eq!(step(Some(&done), 30), ImageStep::Nothing);
         assert_eq!(copy(&done).expect("a copy").path, "/p");
+    }
+
+    #[test]
+    fn an_edited_source_has_all_its_attempts() {
+        let once = failed(&spec(), None, "no route", at(0));
+        let twice = failed(&spec(), Some(&once), "no route", at(9));
+        let mut edited = spec();
+        edited.source.http.as_mut().expect("http").url = "http://a/c".into();
+        let answer = PreparedImage {
+            task: Some("t".into()),
+            ..PreparedImage::default()
+        };
+        let on = prepared(&edited, Some(&twice), &answer, at(20));
+        let lost = failed(&edited, Some(&on), "no route", at(30));
+        assert_eq!(lost.attempts, Some(1));
     }
 
     #[test]

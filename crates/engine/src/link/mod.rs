@@ -6,6 +6,7 @@
 //!
 //! Passes read it and never wait on it: a provider that does not answer costs them nothing.
 
+pub mod addresses;
 pub mod guard;
 pub mod observations;
 pub mod session;

@@ -9,6 +9,7 @@ use polyvirt_contract::model::VmState;
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{Identity, TaskId, VmId};
 
+use super::addresses::Addresses;
 use crate::runtime::key::ObjectKey;
 
 /// How many ended tasks and deleted VMs are remembered. More than can be in flight at once.
@@ -48,6 +49,7 @@ pub struct Observations {
     /// When a VM without revisions was last told in answer to a question of its own.
     answered: HashMap<VmId, Moment>,
     moment: Moment,
+    addresses: Addresses,
     synced: bool,
     /// Whether the picture was ever complete.
     complete_once: bool,
@@ -108,8 +110,15 @@ impl Observations {
         self.waiting.clear();
     }
 
-    /// Takes a message of the stream.
+    /// Takes a message of the stream. While the picture is incomplete nobody is concerned: everybody will be, when it is.
     pub fn apply(&mut self, event: VmEvent) -> Vec<Concerns> {
+        let early = !self.synced && matches!(event, VmEvent::State(_) | VmEvent::Gone { .. });
+        let mut concerns = self.take(event);
+        concerns.retain(|_| !early);
+        concerns
+    }
+
+    fn take(&mut self, event: VmEvent) -> Vec<Concerns> {
         match event {
             VmEvent::State(state) => {
                 if let Some(untold) = &mut self.untold {
@@ -136,6 +145,18 @@ impl Observations {
         }
     }
 
+    /// How long a VM has run without an address, if the message tells of its first.
+    pub fn first_address(&mut self, event: &VmEvent, now: Timestamp) -> Option<Duration> {
+        match event {
+            VmEvent::State(vm) if self.synced => self.addresses.told(vm, now),
+            VmEvent::Gone { id, .. } => {
+                self.addresses.forget(id);
+                None
+            }
+            _ => None,
+        }
+    }
+
     /// Where we are in the order of questions and answers: a list that is asked for now is as old as this.
     pub const fn moment(&self) -> Moment {
         self.moment
@@ -155,6 +176,7 @@ impl Observations {
     pub fn replace(&mut self, mut list: Vec<VmState>, asked: Moment) -> Vec<Concerns> {
         let first = !self.synced;
         self.begin_stream();
+        self.synced = !first;
         self.answered.retain(|_, at| *at > asked);
         list.retain(|vm| !self.answered.contains_key(&vm.id));
         if let Some(untold) = &mut self.untold {
@@ -164,13 +186,8 @@ impl Observations {
             .into_iter()
             .flat_map(|vm| self.apply(VmEvent::State(vm)))
             .collect();
-        let ended = self.complete();
-        if first {
-            ended
-        } else {
-            concerns.extend(ended.into_iter().filter(|c| *c != Concerns::Everyone));
-            concerns
-        }
+        concerns.extend(self.complete());
+        concerns
     }
 
     fn put(&mut self, state: VmState) -> Option<Concerns> {

@@ -228,9 +228,18 @@ impl Session {
     }
 
     fn heard(&self, event: VmEvent) {
+        self.time_address(&event);
         let concerns = self.link.seen(|seen| seen.apply(event));
         if !concerns.is_empty() {
             self.listener.concerns(&self.link, concerns);
+        }
+    }
+
+    fn time_address(&self, event: &VmEvent) {
+        let now = (self.clock)();
+        let took = self.link.seen(|seen| seen.first_address(event, now));
+        if let Some(took) = took {
+            self.metrics.address_found(&self.labels, took);
         }
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use polyvirt_contract::ErrorKind;
 use polyvirt_contract::model::{PowerState, VmState};
+use polyvirt_contract::{ErrorKind, Extension};
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{
-    Desired, Done, Drift, OperationKind, Outcome, PassEnd, record, report,
+    Desired, DesiredPower, Done, Drift, FORGOTTEN_AFTER, Intent, OperationKind, Outcome, PassEnd,
+    RESEND_AFTER, record, remaining, report,
 };
 use polyvirt_plan::{Note, Reason};
 use serde_json::json;
@@ -73,7 +74,9 @@ impl Pass<'_> {
 
     fn apply_reached(&mut self, desired: &Desired, done: &Done, vm: &VmState) {
         self.record.applied.reached = self.generation;
-        if power_matches(desired.power, vm.power) == Some(true) {
+        // A guest that was asked to stop may do so yet, and that will be our doing.
+        let may_stop = self.shutdown_rest().is_some();
+        if power_matches(desired.power, vm.power) == Some(true) && !may_stop {
             self.record.applied.power = Some(desired.power);
         }
         let open = differences(&desired.shape(), vm);
@@ -101,20 +104,26 @@ impl Pass<'_> {
         all.into_iter().collect()
     }
 
-    /// The wait for the guest ends when it is off, or when nobody wants it off any more.
+    /// The wait for the guest ends when it is off, or when nobody wants it off any more and it has had its time: what it was
+    /// asked for cannot be taken back.
     fn end_shutdown(&mut self, vm: &VmState) {
-        let Some(operation) = &self.record.operation else {
+        let asked = self.record.operation.as_ref();
+        if asked.is_none_or(|o| o.kind != OperationKind::GracefulStop) {
             return;
-        };
-        let unwanted = self
-            .desired
-            .as_ref()
-            .is_ok_and(|d| d.power != polyvirt_plan::virtual_machine::DesiredPower::OffGraceful);
-        if operation.kind == OperationKind::GracefulStop
-            && (vm.power == PowerState::Off || unwanted)
-        {
+        }
+        let Ok(desired) = &self.desired else { return };
+        let unwanted = desired.power != DesiredPower::OffGraceful;
+        if vm.power == PowerState::Off || (unwanted && self.shutdown_rest().is_none()) {
             self.record.operation = None;
         }
+    }
+
+    /// The time that a guest has left which was asked to stop.
+    fn shutdown_rest(&self) -> Option<Duration> {
+        let asked = self.record.operation.as_ref()?;
+        let timeout = self.desired.as_ref().ok()?.graceful_timeout;
+        let rest = remaining(self.ctx.now(), asked.since, timeout);
+        rest.filter(|_| asked.kind == OperationKind::GracefulStop)
     }
 
     fn close_reboot(&mut self, vm: &VmState) {
@@ -163,8 +172,29 @@ impl Pass<'_> {
     }
 
     fn next(&self, outcome: &Outcome) -> Next {
+        match self.outcome_next(outcome) {
+            Next::Idle => self.late_create().map_or(Next::Idle, Next::After),
+            next => next,
+        }
+    }
+
+    /// When to look for a VM that may come late. Where the provider does not say whose it is, its coming wakes nobody.
+    fn late_create(&self) -> Option<Duration> {
+        let ready = self.ready()?;
+        let Intent::Older(since) = self.intent else {
+            return None;
+        };
+        if self.record.id.is_some() || ready.features.has(Extension::Identity) {
+            return None;
+        }
+        // Once more when the time is over.
+        let rest = remaining(self.ctx.now(), since, FORGOTTEN_AFTER + RESEND_AFTER)?;
+        Some(rest.min(RESEND_AFTER))
+    }
+
+    fn outcome_next(&self, outcome: &Outcome) -> Next {
         match outcome {
-            Outcome::Done(_) => Next::Idle,
+            Outcome::Done(_) => self.shutdown_rest().map_or(Next::Idle, Next::After),
             Outcome::Waiting(wait) => wait_next(wait),
             Outcome::InFlight(_) => Next::After(self.task_recheck()),
             Outcome::Stopped(problem) => match problem.reason {

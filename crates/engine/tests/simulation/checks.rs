@@ -209,7 +209,13 @@ impl<'a> Rest<'a> {
             .any(|f| !waits(object, vm, f));
         // A VM that somebody starts while its size is being changed keeps the old one.
         let excused = meddled.size || meddled.power || class_edits > 1;
-        if vm.power != wanted.power && !(meddled.power && policy("power")) {
+        // What was under way for an object that went by force is somebody else's doing to the one that follows.
+        let inherited = {
+            let world = self.sim.world();
+            world.ledger.left_behind.contains(&identity_of(object))
+        };
+        let meddled_power = meddled.power || inherited;
+        if vm.power != wanted.power && !(meddled_power && policy("power")) {
             return Err(format!(
                 "power drifted by nobody's doing, or against the policy: {}",
                 object["status"]["message"]

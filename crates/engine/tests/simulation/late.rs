@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use polyvirt_contract::model::PowerState;
 use polyvirt_provider_mock::{Offer, Resize, TaskMode};
 use serde_json::json;
 
 use crate::effect::{Effect, Fate, Side};
 use crate::objects::{self, LAB};
 use crate::scenario::Scenario;
-use crate::setting::Setting;
+use crate::setting::{Setting, TakenName};
 
 /// The manager died with a create on its way; the object was deleted, and the VM came after it.
 #[test]
@@ -72,4 +73,65 @@ fn a_vm_that_was_seen_half_made_and_vanished_is_made_again() {
     story.sim.mock.restart();
     story.conclude();
     assert_eq!(story.reason(&key), "ReconcileSuccess");
+}
+
+/// A guest that was asked to stop stopped after its user had changed their mind, and that was taken for somebody else's doing.
+#[test]
+fn a_shutdown_that_comes_after_the_user_changed_their_mind_is_undone() {
+    let mut setting = Setting::quiet(Offer::Full, TaskMode::Immediate);
+    setting.times.shutdown = Duration::from_secs(12);
+    let mut story = Scenario::new(setting);
+    let key = objects::vm(LAB, "a");
+    story.create(&key, objects::plain_vm());
+    story.settle();
+    story.edit(&key, |vm| vm["spec"]["powerState"] = json!("OffGraceful"));
+    story.run_for(Duration::from_secs(4));
+    story.edit(&key, |vm| vm["spec"]["powerState"] = json!("On"));
+    story.conclude();
+    assert_eq!(story.reason(&key), "ReconcileSuccess");
+    assert_eq!(story.only_vm().power, PowerState::On);
+}
+
+/// A VM that nobody's name was on came late; its object waited for an image then, and nobody looked.
+#[test]
+fn a_vm_that_comes_while_its_image_fails_is_found() {
+    let mut story = Scenario::basic(TaskMode::Immediate);
+    let key = objects::vm(LAB, "a");
+    story.create(&key, objects::plain_vm());
+    story.fate(Effect::Create, Fate::CrashInFlight);
+    while story.object(&key).expect("there")["status"]["createIntent"].is_null() {
+        story.run_for(Duration::from_millis(250));
+    }
+    let broken = objects::image_manifest(9, true);
+    story.edit(&objects::image(), |image| {
+        image["spec"] = broken["spec"].clone()
+    });
+    story.run_for(Duration::from_secs(180));
+    let id = story.object(&key).expect("there")["status"]["id"].clone();
+    assert_eq!(id, story.only_vm().id.as_str());
+}
+
+/// A VM that was to be kept came after its object had gone, and the next object of that name took it for its own.
+#[test]
+fn a_vm_that_is_kept_and_comes_late_is_not_taken_for_another() {
+    let setting = Setting {
+        taken_name: TakenName::MakeAnother,
+        ..Setting::quiet(Offer::Basic, TaskMode::Immediate)
+    };
+    let mut story = Scenario::new(setting);
+    let key = objects::vm(LAB, "a");
+    let mut kept = objects::plain_vm();
+    kept["spec"]["deletionPolicy"] = json!("Retain");
+    story.create(&key, kept);
+    story.fate(Effect::Create, Fate::CrashInFlight);
+    while story.object(&key).expect("there")["status"]["createIntent"].is_null() {
+        story.run_for(Duration::from_millis(250));
+    }
+    story.schedule.user.delete(&key);
+    story.run_for(Duration::from_secs(1));
+    assert!(story.object(&key).is_some(), "the create is on its way");
+    story.settle();
+    assert!(story.object(&key).is_none());
+    story.create(&key, objects::plain_vm());
+    story.conclude();
 }

@@ -105,18 +105,6 @@ impl Scenario {
     pub fn conclude(&mut self) {
         let result = self.schedule.conclude();
         self.expect(result);
-        if std::env::var("STORY").is_ok() {
-            println!(
-                "{}",
-                self.sim
-                    .world()
-                    .trace
-                    .lines
-                    .clone()
-                    .unwrap_or_default()
-                    .join("\n")
-            );
-        }
     }
 
     fn expect(&self, result: Result<(), String>) {

@@ -314,12 +314,7 @@ impl ProviderFacts<'_> {
 
     /// Whether it says itself which changes wait for a restart.
     pub fn tells_what_waits(&self) -> bool {
-        match self {
-            Self::Ready { capabilities, .. } => {
-                capabilities.reconfigure_online && self.has_identity()
-            }
-            _ => false,
-        }
+        self.has_identity()
     }
 }
 

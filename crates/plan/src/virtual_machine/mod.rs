@@ -27,7 +27,7 @@ pub mod size;
 pub mod step;
 
 pub use facts::*;
-pub use next::{is_fresh, next_step};
+pub use next::{FORGOTTEN_AFTER, RESEND_AFTER, is_fresh, next_step, remaining};
 pub use report::{Outcome, PassEnd, report};
 pub use revert::{RevertState, RevertTarget, RevertWish, Reverted};
 pub use step::*;

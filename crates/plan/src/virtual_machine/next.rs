@@ -94,8 +94,8 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
         {
             return Step::Done(Done::Paused);
         }
-        Claim::Held if policy == DeletionPolicy::Retain => return Step::Release(Release::Retained),
         Claim::Held if facts.object.force == Force::Yes => return Step::Release(Release::Forced),
+        Claim::Held if policy == DeletionPolicy::Retain => return retain(facts),
         Claim::Held => {}
     }
     if never_created(facts) {
@@ -115,6 +115,13 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
         Observed::Stranger(_) => Step::Release(Release::NotOurs),
         Observed::Present(_) => Step::Delete,
     }
+}
+
+/// A VM that comes late and says not whose it is would be taken for the one of the next object of this name.
+fn retain(facts: &Facts<'_>) -> Step {
+    let nameless = !facts.provider.has_identity();
+    let late = create_under_way(facts).filter(|_| nameless);
+    late.unwrap_or(Step::Release(Release::Retained))
 }
 
 /// A create may have been sent whose answer nobody heard: its VM is waited for before its absence proves anything.
@@ -476,7 +483,7 @@ fn settled(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
 }
 
 /// The time left of `span` since `start`; `None` when it is over. A start in the future counts as now: clocks jump.
-fn remaining(now: Timestamp, start: Timestamp, span: Duration) -> Option<Duration> {
+pub fn remaining(now: Timestamp, start: Timestamp, span: Duration) -> Option<Duration> {
     let passed = Duration::try_from(now.duration_since(start)).unwrap_or(Duration::ZERO);
     span.checked_sub(passed).filter(|rest| !rest.is_zero())
 }

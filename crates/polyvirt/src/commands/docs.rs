@@ -137,6 +137,8 @@ fn sampled() -> Metrics {
     );
     metrics.circuit(&provider, Circuit::Open);
     metrics.tasks(&provider, 1);
+    metrics.unclaimed(&provider, 1);
+    metrics.address_found(&provider, Duration::ZERO);
     metrics
         .objects
         .get_or_create(&KindLabel {
