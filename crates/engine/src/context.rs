@@ -9,7 +9,7 @@ use polyvirt_api::infra::{
 };
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};
-use polyvirt_plan::virtual_machine::Sent;
+use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
 
 use crate::cluster::Cluster;
 use crate::link::Links;
@@ -47,13 +47,29 @@ pub struct Memo {
     pub sent: Option<(Sent, Option<Arc<VmState>>)>,
     /// The last request that the provider refused for what it says, and why.
     pub refused: Option<Arc<(CreateVm, ProviderError)>>,
+    /// What could not be written down. The next pass knows it all the same.
+    pub unwritten: Option<Box<Unwritten>>,
     /// The UID of the object that we let go. The watch may still show it for a while.
     pub released: Option<String>,
 }
 
+/// What a pass knew when the API server did not take its status.
+#[derive(Clone, Debug)]
+pub struct Unwritten {
+    /// The object that it is about.
+    pub uid: Option<String>,
+    /// What was to be written.
+    pub record: Record,
+    /// Whether a create may have been sent.
+    pub intent: Intent,
+}
+
 impl Memo {
     const fn is_empty(&self) -> bool {
-        self.sent.is_none() && self.refused.is_none() && self.released.is_none()
+        self.sent.is_none()
+            && self.refused.is_none()
+            && self.unwritten.is_none()
+            && self.released.is_none()
     }
 }
 

@@ -77,6 +77,8 @@ impl Pass<'_> {
         self.sending(OperationKind::Reconfigure, None);
         match provider.reconfigure(&vm, request.clone()).await {
             Ok(task) => {
+                // What waited was the change before this one.
+                self.record.restart_required.clear();
                 if !says_what_waits {
                     self.expect_restart();
                 }

@@ -31,6 +31,7 @@ impl Pass<'_> {
         self.sending(OperationKind::Create, None);
         match provider.create(request.clone()).await {
             Ok(created) => {
+                self.intent = self.intent.spent();
                 self.tell_recreation();
                 self.record.id = Some(created.id);
                 self.record.applied = Applied {

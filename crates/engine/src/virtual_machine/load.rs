@@ -23,7 +23,12 @@ impl<'a> Pass<'a> {
         let reach = reach(ctx.links.get(&provider_key), provider.is_some(), ctx.now());
         let loaded = Loaded::load(ctx, &vm, provider);
         let rival = rival(ctx, key, &vm, &identity);
-        let record = record::record(&vm);
+        let memo = ctx.memo(key);
+        let unwritten = memo.unwritten.clone().filter(|u| u.uid == vm.metadata.uid);
+        let (record, intent) = match unwritten {
+            Some(known) => (known.record, known.intent),
+            None => (record::record(&vm), record::intent(&vm)),
+        };
         let mut pass = Self {
             ctx,
             key: key.clone(),
@@ -32,11 +37,11 @@ impl<'a> Pass<'a> {
             claim: rival.is_some().then_some(Claim::Disputed),
             desired: Ok(Desired::default()),
             ignored_fields: Vec::new(),
-            intent: record::intent(&vm),
+            intent,
             revert: None,
             seen: Seen::Unknown,
             asked: None,
-            memo: ctx.memo(key),
+            memo,
             notes: Vec::new(),
             come_again: None,
             record,

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::pass::{Flow, Pass, Seen};
 use crate::cluster::{self, ClusterError, Patch};
-use crate::context::Memo;
+use crate::context::{Memo, Unwritten};
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind};
 use crate::runtime::vanished::Vanishing;
@@ -47,7 +47,14 @@ impl Pass<'_> {
             return Ok(());
         }
         let key = Key::new(Kind::VirtualMachine, self.key.clone());
-        let written: VirtualMachine = cluster::patch(&*self.ctx.cluster, &key, patch).await?;
+        let written: VirtualMachine = match cluster::patch(&*self.ctx.cluster, &key, patch).await {
+            Ok(written) => written,
+            Err(error) => {
+                self.remember_unwritten();
+                return Err(error);
+            }
+        };
+        self.memo.unwritten = None;
         let written = crate::runtime::trim::metadata(written);
         if self.is_overtaken_by(&written) {
             // The watch has nothing newer to tell, so nobody else would look at the edit.
@@ -63,6 +70,16 @@ impl Pass<'_> {
             self.seen = Seen::Unknown;
         }
         Ok(())
+    }
+
+    /// What was sent and answered must not be forgotten because the API server was away.
+    fn remember_unwritten(&mut self) {
+        self.memo.unwritten = Some(Box::new(Unwritten {
+            uid: self.vm.metadata.uid.clone(),
+            record: self.record.clone(),
+            intent: self.intent.spent(),
+        }));
+        self.ctx.remember(&self.key, self.memo.clone());
     }
 
     /// An object that only the cache has is brought up to date there, and goes when it is released.
@@ -98,23 +115,25 @@ impl Pass<'_> {
     /// What an earlier VM had been brought to says nothing about the new one.
     pub(super) async fn record_intent(&mut self) -> Flow {
         self.tell_recreation();
+        let before = (self.intent, self.record.clone());
         self.intent = Intent::JustWritten(self.ctx.now());
         self.record.id = None;
         self.record.applied = Applied::default();
         let creating = Outcome::InFlight(OperationKind::Create);
         match self.write_status(&creating).await {
             Ok(()) => Flow::Continue,
-            Err(error) => Flow::Abandon(Next::after_refusal(&error)),
+            Err(error) => {
+                // Nothing was sent.
+                (self.intent, self.record) = before;
+                self.remember_unwritten();
+                Flow::Abandon(Next::after_refusal(&error))
+            }
         }
     }
 
     pub(super) async fn record_change(&mut self, kind: OperationKind) -> Flow {
         match kind {
-            OperationKind::Reconfigure => {
-                self.record.applied.shape = None;
-                // What waited was the change before this one.
-                self.record.restart_required.clear();
-            }
+            OperationKind::Reconfigure => self.record.applied.shape = None,
             OperationKind::Revert => self.record_revert(),
             OperationKind::Reboot => {
                 self.record.reboot_handled = record::object(&self.vm).reboot.to_owned();

@@ -135,3 +135,41 @@ fn a_vm_that_is_kept_and_comes_late_is_not_taken_for_another() {
     story.create(&key, objects::plain_vm());
     story.conclude();
 }
+
+/// A change that waited for a restart was taken back; the VM showed what was declared, and at its restart got the other size.
+#[test]
+fn a_change_that_waits_for_a_restart_can_be_taken_back() {
+    let setting = Setting {
+        resize: Resize::AtRestart,
+        ..Setting::quiet(Offer::Full, TaskMode::Immediate)
+    };
+    let mut story = Scenario::new(setting);
+    let key = objects::vm(LAB, "a");
+    story.create(&key, objects::plain_vm());
+    story.settle();
+    let before = story.only_vm().cpu;
+    for cpu in [before + 3, before] {
+        story.edit(&key, |vm| vm["spec"]["resources"] = json!({ "cpu": cpu }));
+        story.settle();
+    }
+    story.annotate(&key, polyvirt_api::names::REBOOT_ANNOTATION, "now");
+    story.conclude();
+    assert_eq!(story.only_vm().cpu, before);
+}
+
+/// The provider had taken a change, the API server had not taken the word of it, and the next pass knew nothing of it.
+#[test]
+fn what_could_not_be_written_down_is_known_all_the_same() {
+    let mut story = Scenario::basic(TaskMode::Async);
+    let key = objects::vm(LAB, "a");
+    story.create(&key, objects::plain_vm());
+    story.settle();
+    story.fate(Effect::Status, Fate::Happens);
+    story.fate(Effect::Status, Fate::Refused);
+    story.edit(&key, |vm| vm["spec"]["powerState"] = json!("Off"));
+    story.run_for(Duration::from_millis(500));
+    story.edit(&key, |vm| vm["spec"]["powerState"] = json!("On"));
+    story.conclude();
+    assert_eq!(story.reason(&key), "ReconcileSuccess");
+    assert_eq!(story.only_vm().power, PowerState::On);
+}

@@ -49,6 +49,17 @@ pub enum Intent {
     Older(Timestamp),
 }
 
+impl Intent {
+    /// A create was sent on it: the next one needs another.
+    #[must_use]
+    pub const fn spent(self) -> Self {
+        match self {
+            Self::JustWritten(at) => Self::Older(at),
+            other => other,
+        }
+    }
+}
+
 /// The life of the Kubernetes object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Object<'a> {

@@ -349,7 +349,10 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
         .shape
         .as_ref()
         .is_some_and(|applied| *applied != declared);
-    if edited && !(found.is_empty() && tells_shape(vm)) {
+    // What waits for a restart is not what the VM shows: taking a change back is a change too.
+    let something_waits =
+        !vm.restart_required.is_empty() || !facts.record.restart_required.is_empty();
+    if edited && !(found.is_empty() && tells_shape(vm) && !something_waits) {
         return Some(Step::Reconfigure);
     }
     let first_time = facts.record.applied.shape.is_none();
@@ -360,7 +363,7 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
     let waits = |drift: &Drift| waits_for_restart(facts, vm, drift);
     // What waits for a restart may be an earlier change of the same field.
     let open = match (first_time, desired.on_size_drift) {
-        (true, _) => !found.is_empty(),
+        (true, _) => !found.is_empty() || something_waits,
         (false, OnDrift::Correct) => !found.iter().all(waits),
         (false, OnDrift::Report) => false,
     };

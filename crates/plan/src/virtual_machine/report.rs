@@ -60,14 +60,15 @@ pub struct PassEnd<'a> {
 /// The status to write, or `None` if what is there says the same; and the events of the transition.
 pub fn report(end: &PassEnd<'_>) -> (Option<VirtualMachineStatus>, Vec<Note>) {
     let old = end.vm.status.clone().unwrap_or_default();
-    if matches!(
-        end.outcome,
-        Outcome::Waiting(Wait {
-            on: WaitFor::ProviderConnecting | WaitFor::Answer,
-            ..
-        })
-    ) {
-        return (None, Vec::new());
+    match end.outcome {
+        Outcome::Waiting(wait) if wait.on == WaitFor::ProviderConnecting => {
+            return (None, Vec::new());
+        }
+        Outcome::Waiting(wait) if wait.on == WaitFor::Answer => {
+            let new = written_down(end, &old);
+            return ((new != old).then_some(new), Vec::new());
+        }
+        _ => {}
     }
     let new = status(end, &old);
     let notes = transitions(end, &old, &new);
@@ -78,13 +79,19 @@ pub fn report(end: &PassEnd<'_>) -> (Option<VirtualMachineStatus>, Vec<Note>) {
     ((!same).then_some(new), notes)
 }
 
-fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus {
+/// What the next pass has to know, and nothing else.
+fn written_down(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus {
     let mut new = old.clone();
     record::write(end.record, &mut new);
     new.create_intent = match end.intent {
         Intent::Missing => None,
         Intent::JustWritten(time) | Intent::Older(time) => Some(Time(time)),
     };
+    new
+}
+
+fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus {
+    let mut new = written_down(end, old);
     if let Some(vm) = end.observed {
         observe(&mut new, vm, end.record);
         if let Some(list) = &vm.snapshots {

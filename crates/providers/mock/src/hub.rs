@@ -11,9 +11,14 @@ use polyvirt_contract::{ErrorKind, ProviderError, Result};
 
 use crate::state::VmKey;
 
+/// Readers are counted as they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReaderNumber(u64);
+
 /// One reader's messages.
 #[derive(Debug, Default)]
 struct Queue {
+    number: ReaderNumber,
     messages: VecDeque<Arc<VmEvent>>,
     ended: Option<ProviderError>,
     waker: Option<Waker>,
@@ -23,6 +28,7 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Hub {
     limit: usize,
+    last: ReaderNumber,
     readers: Vec<Weak<Mutex<Queue>>>,
 }
 
@@ -30,6 +36,7 @@ impl Hub {
     pub(crate) const fn new(limit: usize) -> Self {
         Self {
             limit,
+            last: ReaderNumber(0),
             readers: Vec::new(),
         }
     }
@@ -40,10 +47,23 @@ impl Hub {
         !self.readers.is_empty()
     }
 
+    /// The reader that came last.
+    pub(crate) const fn last_reader(&self) -> ReaderNumber {
+        self.last
+    }
+
     pub(crate) fn publish(&mut self, event: VmEvent) {
+        self.publish_late(event, self.last);
+    }
+
+    /// Tells those who were there when it happened, up to this reader. Later ones have seen what came of it.
+    pub(crate) fn publish_late(&mut self, event: VmEvent, up_to: ReaderNumber) {
         let event = Arc::new(event);
         let limit = self.limit;
         self.each(|queue| {
+            if queue.number > up_to {
+                return;
+            }
             if queue.messages.len() >= limit {
                 let message = "The reader of the watch fell behind; open a new one";
                 queue.end(ProviderError::new(ErrorKind::Unavailable, message));
@@ -75,7 +95,11 @@ impl Hub {
 
     /// A new reader, which begins with the VMs of `snapshot` as they are when their turn comes.
     pub(crate) fn subscribe<F>(&mut self, snapshot: Vec<VmKey>, look: F) -> Subscription<F> {
-        let queue = Arc::new(Mutex::new(Queue::default()));
+        self.last.0 += 1;
+        let queue = Arc::new(Mutex::new(Queue {
+            number: self.last,
+            ..Queue::default()
+        }));
         self.readers.push(Arc::downgrade(&queue));
         Subscription {
             queue,
@@ -178,6 +202,20 @@ mod tests {
         let error = read[3].as_ref().expect_err("fell behind");
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert!(error.message.contains("fell behind"));
+    }
+
+    #[test]
+    fn what_was_held_back_is_not_told_to_those_who_came_later() {
+        let mut hub = Hub::new(2);
+        let mut early = hub.subscribe(Vec::new(), nothing);
+        let then = hub.last_reader();
+        let mut later = hub.subscribe(Vec::new(), nothing);
+        hub.publish_late(VmEvent::Heartbeat, then);
+        let next = |stream: &mut Subscription<_>| stream.next().now_or_never();
+        assert_eq!(next(&mut early), Some(Some(Ok(VmEvent::Synced))));
+        assert_eq!(next(&mut early), Some(Some(Ok(VmEvent::Heartbeat))));
+        assert_eq!(next(&mut later), Some(Some(Ok(VmEvent::Synced))));
+        assert_eq!(next(&mut later), None);
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Inner {
                 .get(*key)
                 .map_or(Ok(()), |vm| self.store.save(vm)),
             Change::Gone(key, ..) => self.store.remove(*key),
-            Change::Task(..) | Change::Message(_) => Ok(()),
+            Change::Task(..) | Change::Message(..) => Ok(()),
         };
         self.note(kept);
     }
@@ -137,7 +137,7 @@ impl Inner {
                 );
             }
             Change::Task(id, state) => self.send(now, VmEvent::Task { id, state }),
-            Change::Message(event) => self.hub.publish(*event),
+            Change::Message(event, up_to) => self.hub.publish_late(*event, up_to),
         }
     }
 
@@ -149,7 +149,10 @@ impl Inner {
                 self.hub.publish(event.clone());
                 self.hub.publish(event);
             }
-            Some(Stutter::Late(delay)) => self.state.delay(now + delay, event),
+            Some(Stutter::Late(delay)) => {
+                let readers = self.hub.last_reader();
+                self.state.delay(now + delay, event, readers);
+            }
             Some(Stutter::Break) => {
                 self.hub.publish(event);
                 self.hub

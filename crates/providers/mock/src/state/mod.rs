@@ -38,6 +38,7 @@ use polyvirt_contract::{ErrorKind, Identity, ProviderError, Result, TaskId, VmId
 
 use crate::config::{MockConfig, Resize, TaskMode, Times};
 use crate::faults::Faults;
+use crate::hub::ReaderNumber;
 use crate::state::hosts::Hosts;
 use crate::state::images::Images;
 use crate::state::journal::Journal;
@@ -61,7 +62,7 @@ pub(crate) enum Change {
     /// A task ended.
     Task(TaskId, TaskState),
     /// A message that was held back is due.
-    Message(Box<VmEvent>),
+    Message(Box<VmEvent>, ReaderNumber),
 }
 
 /// Numbers that must not be given twice, even to the next life of the process.
@@ -300,7 +301,9 @@ impl State {
                 Due::Task(key) => self.finish(at, key),
                 Due::GuestUp(key, boot) => self.guest_up(key, boot),
                 Due::GuestOff(key, boot) => self.guest_off(key, boot),
-                Due::Message(event) => self.changes.push(Change::Message(event)),
+                Due::Message(event, readers) => {
+                    self.changes.push(Change::Message(event, readers));
+                }
             }
         }
     }
@@ -367,8 +370,9 @@ impl State {
     }
 
     /// Holds a watch message back.
-    pub(crate) fn delay(&mut self, due: Duration, event: VmEvent) {
-        self.tasks.later(due, Due::Message(Box::new(event)));
+    pub(crate) fn delay(&mut self, due: Duration, event: VmEvent, readers: ReaderNumber) {
+        self.tasks
+            .later(due, Due::Message(Box::new(event), readers));
     }
 
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {

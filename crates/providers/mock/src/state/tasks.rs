@@ -7,6 +7,7 @@ use polyvirt_contract::model::CreateVm;
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{ProviderError, RequestId, SnapshotId, TaskId};
 
+use crate::hub::ReaderNumber;
 use crate::state::vm::{Snapshot, VmKey};
 
 /// Ended tasks that are remembered; a real provider forgets too.
@@ -77,7 +78,7 @@ pub(crate) enum Due {
     /// The guest of this boot has shut down.
     GuestOff(VmKey, u32),
     /// A watch message that was held back.
-    Message(Box<VmEvent>),
+    Message(Box<VmEvent>, ReaderNumber),
 }
 
 /// All tasks, and the calendar of everything that is due.
