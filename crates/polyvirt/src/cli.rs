@@ -104,10 +104,8 @@ impl Command {
     /// Who reads what the command says.
     pub fn audience(&self) -> Audience {
         match self {
-            Self::Up(_) | Self::Down(_) | Self::Status(_) | Self::Vm(_) | Self::Completion(_) => {
-                Audience::People
-            }
-            _ => Audience::Operators,
+            Self::Manager(_) | Self::Provider(_) => Audience::Operators,
+            _ => Audience::People,
         }
     }
 }

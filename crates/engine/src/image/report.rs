@@ -31,12 +31,7 @@ pub fn summarize(
         )
     };
     let ready = phase == ImagePhase::Ready;
-    status.available_on = status
-        .provider_status
-        .iter()
-        .filter(|(_, s)| s.available)
-        .map(|(n, _)| n.clone())
-        .collect();
+    status.available_on = available_on(image, status, demand);
     status.ready = Some(ready);
     status.observed_generation = image.metadata.generation;
     status.prepare_task_ref = status
@@ -61,6 +56,22 @@ pub fn summarize(
     );
     importing(ctx, image, status, phase, message);
     conditions::clear(&mut status.conditions, kind::DELETING);
+}
+
+/// The providers that it was brought to; or those whose VMs use it in place.
+fn available_on(
+    image: &VMImage,
+    status: &VMImageStatus,
+    demand: &BTreeSet<ObjectKey>,
+) -> Vec<String> {
+    let namespace = image.metadata.namespace.as_deref().unwrap_or_default();
+    if !is_import(&image.spec.source) {
+        let key = |p: &ObjectKey| provider_key(namespace, p.namespace(), p.name());
+        return demand.iter().map(key).collect();
+    }
+    let entries = status.provider_status.iter();
+    let there = entries.filter(|(_, s)| s.available);
+    there.map(|(name, _)| name.clone()).collect()
 }
 
 fn importing(

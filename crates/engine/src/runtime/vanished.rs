@@ -59,12 +59,13 @@ impl Vanishing for VirtualMachine {
 
 #[cfg(test)]
 mod tests {
+    use polyvirt_api::infra::VirtualMachineSpec;
     use polyvirt_api::names;
 
     use super::*;
 
     fn vm(finalizers: &[&str]) -> VirtualMachine {
-        let mut vm = VirtualMachine::new("web", Default::default());
+        let mut vm = VirtualMachine::new("web", VirtualMachineSpec::default());
         vm.metadata.finalizers = Some(finalizers.iter().map(|f| (*f).to_owned()).collect());
         vm
     }

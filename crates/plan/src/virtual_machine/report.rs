@@ -1,5 +1,7 @@
 //! From the end of a pass to what people read: status, conditions, events. Pure, and written only if it differs.
 
+mod ready;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{
@@ -15,7 +17,9 @@ use crate::reason::Reason;
 use crate::virtual_machine::facts::{Desired, Intent, Life, OperationKind, Record};
 use crate::virtual_machine::record;
 use crate::virtual_machine::revert::{self, RevertWish};
-use crate::virtual_machine::step::{Done, Drift, Wait, WaitFor};
+use crate::virtual_machine::step::{Done, Wait, WaitFor};
+
+use ready::{drift_text, ready};
 
 /// How a pass ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,156 +204,6 @@ const fn waits_for_others(reason: Reason) -> bool {
         reason,
         Reason::WaitingForDependencies | Reason::SecretInvalid | Reason::ProviderNotFound
     )
-}
-
-/// The finding for `Ready`, whose message is also the status message.
-fn ready(end: &PassEnd<'_>) -> Finding {
-    let (truth, reason, message) = match end.outcome {
-        Outcome::Done(done) => ready_when_done(end, done),
-        Outcome::Waiting(wait) => ready_when_waiting(end, wait),
-        Outcome::Stopped(problem) => (Truth::False, problem.reason, problem.to_string()),
-        Outcome::InFlight(kind) => (Truth::False, in_flight(*kind), working(*kind).to_owned()),
-        Outcome::Failed(error) => (Truth::False, error.kind.into(), error_text(end, error)),
-    };
-    Finding::new(kind::READY, truth, reason, message)
-}
-
-fn ready_when_done(end: &PassEnd<'_>, done: &Done) -> (Truth, Reason, String) {
-    match done {
-        Done::Converged | Done::RestartNeeded(_) => {
-            let fault = end
-                .observed
-                .map(|vm| vm.fault.as_str())
-                .filter(|f| !f.is_empty());
-            match fault {
-                Some(fault) => (
-                    Truth::False,
-                    Reason::VmFault,
-                    format!("The hypervisor reports: {fault}"),
-                ),
-                None => (
-                    Truth::True,
-                    Reason::ReconcileSuccess,
-                    as_declared(end).to_owned(),
-                ),
-            }
-        }
-        Done::Drifted(drifts) => (Truth::False, Reason::DriftDetected, drift_text(drifts)),
-        Done::Paused | Done::NothingToRelease => {
-            let text =
-                "Paused: nothing is changed until the annotation virtrigaud.io/paused is removed";
-            (Truth::Unknown, Reason::Paused, text.to_owned())
-        }
-    }
-}
-
-fn as_declared(end: &PassEnd<'_>) -> &'static str {
-    match end.observed.map(|vm| vm.power) {
-        Some(PowerState::Off) => "The VM is off, as declared",
-        _ => "The VM is running",
-    }
-}
-
-fn drift_text(drifts: &[Drift]) -> String {
-    let list: Vec<_> = drifts
-        .iter()
-        .map(|d| {
-            format!(
-                "{} declares {} but the hypervisor has {}",
-                d.field, d.declared, d.found
-            )
-        })
-        .collect();
-    format!(
-        "Changed on the hypervisor: {}. Set spec.driftPolicy to Correct to bring it back, or change the declaration",
-        list.join("; ")
-    )
-}
-
-fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String) {
-    let provider = &end.vm.spec.provider_ref.name;
-    let (reason, message) = match &wait.on {
-        WaitFor::ProviderConnecting | WaitFor::ProviderUnavailable => (
-            Reason::ProviderUnavailable,
-            format!(
-                "Provider {provider} does not answer; work goes on when it does. See its conditions{}",
-                how_to_force(end)
-            ),
-        ),
-        WaitFor::ProviderMissing => (
-            Reason::ProviderNotFound,
-            format!(
-                "spec.providerRef.name: Provider {provider} does not exist. Create it{}",
-                how_to_force(end)
-            ),
-        ),
-        WaitFor::Image(what) => (Reason::WaitingForImage, what.clone()),
-        WaitFor::Effect(kind) => (in_flight(*kind), working(*kind).to_owned()),
-        WaitFor::Answer => (
-            Reason::ProviderError,
-            "The provider's last answer leaves open what it did".to_owned(),
-        ),
-        WaitFor::LateCreate => (
-            Reason::Creating,
-            "A create went unanswered. It is looked for a while whether its VM appears".to_owned(),
-        ),
-        WaitFor::GuestShutdown => (
-            Reason::ShuttingDown,
-            working(OperationKind::GracefulStop).to_owned(),
-        ),
-        WaitFor::PowerUnknown => (
-            Reason::PowerUnknown,
-            "The provider does not say whether the VM runs".to_owned(),
-        ),
-        WaitFor::AdoptionId => (
-            Reason::WaitingForAdoption,
-            "Waits until adoption has written the VM's id".to_owned(),
-        ),
-    };
-    (Truth::False, reason, message)
-}
-
-fn how_to_force(end: &PassEnd<'_>) -> &'static str {
-    if end.vm.metadata.deletion_timestamp.is_some() {
-        ". To delete this object and leave the VM behind, set the annotation virtrigaud.io/force-delete=true"
-    } else {
-        ""
-    }
-}
-
-fn error_text(end: &PassEnd<'_>, error: &ProviderError) -> String {
-    let field = error
-        .field
-        .as_ref()
-        .map(|f| format!("{f}: "))
-        .unwrap_or_default();
-    format!("{field}{}{}", error.message, how_to_force(end))
-}
-
-const fn in_flight(kind: OperationKind) -> Reason {
-    match kind {
-        OperationKind::Create => Reason::Creating,
-        OperationKind::PowerOn => Reason::PoweringOn,
-        OperationKind::PowerOff => Reason::PoweringOff,
-        OperationKind::GracefulStop => Reason::ShuttingDown,
-        OperationKind::Reboot => Reason::Rebooting,
-        OperationKind::Reconfigure => Reason::Reconfiguring,
-        OperationKind::Revert => Reason::Reverting,
-        OperationKind::Delete => Reason::Deleting,
-    }
-}
-
-const fn working(kind: OperationKind) -> &'static str {
-    match kind {
-        OperationKind::Create => "The VM is being created",
-        OperationKind::PowerOn => "The VM is being started",
-        OperationKind::PowerOff => "The VM is being stopped",
-        OperationKind::GracefulStop => "The guest was asked to shut down",
-        OperationKind::Reboot => "The VM is being restarted",
-        OperationKind::Reconfigure => "Size, disks or networks are being changed",
-        OperationKind::Revert => "The VM goes back to a snapshot",
-        OperationKind::Delete => "The VM is being deleted",
-    }
 }
 
 fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Finding) {

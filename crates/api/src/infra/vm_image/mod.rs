@@ -32,7 +32,6 @@ pub use source::*;
     doc = "An image that the system disks of virtual machines are made from.",
     printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Size", type_ = "string", json_path = ".status.size"),
     printcolumn(
         name = "Providers",
         type_ = "string",

@@ -20,6 +20,7 @@ mod images;
 mod journal;
 mod power;
 mod reconfigure;
+mod recover;
 mod seed;
 mod snapshots;
 mod strange;
@@ -50,7 +51,7 @@ pub use seed::digest;
 pub(crate) use seed::{Seed, sha256};
 pub(crate) use strange::Meddling;
 pub(crate) use tasks::{Due, TaskKey};
-pub(crate) use vm::{Power, Stage, Vm, VmKey};
+pub(crate) use vm::{Power, Vm, VmKey};
 
 /// Something that the shell must store or tell.
 #[derive(Clone, Debug)]
@@ -112,59 +113,6 @@ impl State {
             journal: Journal::default(),
             faults: Faults::new(config.seed, &config.faults),
         }
-    }
-
-    /// Takes the VMs of an earlier life. What was half made is undone, what was half deleted stays.
-    pub(crate) fn load(&mut self, numbers: Numbers, vms: impl IntoIterator<Item = Vm>) {
-        self.vms.clear();
-        self.by_identity.clear();
-        self.by_name.clear();
-        self.hosts.empty();
-        self.numbers = numbers;
-        self.tasks.set_life(numbers.life);
-        for vm in vms {
-            self.numbers.vm = self.numbers.vm.max(vm.key.0);
-            self.revision = self.revision.max(vm.revision);
-            self.recover(vm);
-        }
-    }
-
-    fn recover(&mut self, mut vm: Vm) {
-        let key = vm.key;
-        vm.volatile = vm::Volatile {
-            hung: vm.volatile.hung,
-            ..vm::Volatile::default()
-        };
-        if vm.power == Power::Booting {
-            let up = Due::GuestUp(key, vm.boots);
-            self.tasks.later(self.journal.now + self.times.boot, up);
-        }
-        match vm.stage {
-            Stage::Creating => {
-                self.revision += 1;
-                let identity = vm.owner.map(|owner| owner.identity);
-                self.changes
-                    .push(Change::Gone(key, identity, self.revision));
-            }
-            Stage::Ready => self.index(vm),
-            Stage::Deleting => {
-                vm.stage = Stage::Ready;
-                self.index(vm);
-                self.touch(key, Happened::Recovered);
-            }
-        }
-    }
-
-    /// The process dies and starts again: tasks are lost, VMs stay.
-    pub(crate) fn crash(&mut self) {
-        self.tasks.crash();
-        self.images.crash();
-        let numbers = Numbers {
-            life: self.tasks.life(),
-            ..self.numbers
-        };
-        let vms = std::mem::take(&mut self.vms);
-        self.load(numbers, vms.into_values().map(|vm| *vm));
     }
 
     /// Puts a VM into all indexes and takes its room.

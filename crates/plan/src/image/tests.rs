@@ -1,0 +1,140 @@
+//! What images mean on providers.
+
+use polyvirt_api::infra::{HttpImageSource, ImagePrepare, LibvirtImageSource, VsphereImageSource};
+
+use super::*;
+
+fn http(url: &str) -> VMImageSpec {
+    let source: HttpImageSource =
+        serde_json::from_value(serde_json::json!({"url": url, "checksum": "ab"})).expect("valid");
+    VMImageSpec {
+        source: VMImageSource {
+            http: Some(source),
+            ..VMImageSource::default()
+        },
+        ..VMImageSpec::default()
+    }
+}
+
+fn importer() -> Capabilities {
+    Capabilities {
+        image_import: true,
+        ..Capabilities::default()
+    }
+}
+
+#[test]
+fn force_asks_the_provider_once_more() {
+    let plain = http("http://a/1.qcow2");
+    let prepare = ImagePrepare {
+        force: true,
+        ..ImagePrepare::default()
+    };
+    let forced = VMImageSpec {
+        prepare: Some(prepare),
+        ..plain.clone()
+    };
+    let there = |spec: &VMImageSpec| ImageProviderStatus {
+        available: true,
+        fingerprint: Some(fingerprint(spec)),
+        ..ImageProviderStatus::default()
+    };
+    let stands = |on| availability(&forced, Some(&on), &importer());
+    assert_eq!(stands(there(&plain)), Availability::NeedsPrepare);
+    assert_eq!(stands(there(&forced)), Availability::Usable);
+}
+
+#[test]
+fn an_edited_source_is_prepared_again() {
+    let old = http("http://a/1.qcow2");
+    let status = ImageProviderStatus {
+        available: true,
+        fingerprint: Some(fingerprint(&old)),
+        ..ImageProviderStatus::default()
+    };
+    assert_eq!(
+        availability(&old, Some(&status), &importer()),
+        Availability::Usable
+    );
+    let new = http("http://a/2.qcow2");
+    assert_eq!(
+        availability(&new, Some(&status), &importer()),
+        Availability::NeedsPrepare
+    );
+}
+
+#[test]
+fn a_template_needs_no_preparation() {
+    let source = VsphereImageSource {
+        template_name: Some("t".into()),
+        ..Default::default()
+    };
+    let spec = VMImageSpec {
+        source: VMImageSource {
+            vsphere: Some(source),
+            ..VMImageSource::default()
+        },
+        ..VMImageSpec::default()
+    };
+    assert_eq!(availability(&spec, None, &importer()), Availability::Usable);
+    assert_eq!(source_for_create(&spec.source, None).template_name, "t");
+}
+
+#[test]
+fn what_is_missing_follows_the_policy() {
+    let with = |on_missing| VMImageSpec {
+        prepare: Some(ImagePrepare {
+            on_missing,
+            ..ImagePrepare::default()
+        }),
+        ..http("http://a/1")
+    };
+    let stands = |on_missing| availability(&with(on_missing), None, &importer());
+    assert_eq!(stands(OnMissing::Import), Availability::NeedsPrepare);
+    assert_eq!(stands(OnMissing::Wait), Availability::AwaitsOthers);
+    assert!(matches!(stands(OnMissing::Fail), Availability::Refused(_)));
+}
+
+#[test]
+fn a_prepared_copy_is_used_in_place_of_the_url() {
+    let spec = http("http://a/1.qcow2");
+    let done = ImageProviderStatus {
+        available: true,
+        path: Some("/pool/a.qcow2".into()),
+        ..ImageProviderStatus::default()
+    };
+    let image = source_for_create(&spec.source, Some(&done));
+    assert_eq!(
+        (image.path.as_str(), image.url.as_str()),
+        ("/pool/a.qcow2", "")
+    );
+    assert_eq!(
+        source_for_create(&spec.source, None).url,
+        "http://a/1.qcow2"
+    );
+}
+
+#[test]
+fn the_checksum_is_left_out_when_it_is_not_to_be_checked() {
+    let mut spec = http("http://a/1");
+    assert_eq!(prepare_request("i", &spec).expect("valid").checksum, "ab");
+    spec.prepare = Some(ImagePrepare {
+        validate_checksum: false,
+        ..ImagePrepare::default()
+    });
+    assert_eq!(prepare_request("i", &spec).expect("valid").checksum, "");
+}
+
+#[test]
+fn a_path_is_used_as_it_is() {
+    let source = LibvirtImageSource {
+        path: Some("/a.qcow2".into()),
+        ..Default::default()
+    };
+    let source = VMImageSource {
+        libvirt: Some(source),
+        ..VMImageSource::default()
+    };
+    assert!(!is_import(&source));
+    assert_eq!(source_for_create(&source, None).path, "/a.qcow2");
+}
