@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod context;
 pub mod guests;
 pub mod image;
+pub mod leader;
 pub mod link;
 pub mod manager;
 pub mod metrics;

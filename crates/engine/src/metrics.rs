@@ -75,6 +75,13 @@ pub struct TypeLabel {
     pub provider_type: String,
 }
 
+/// What one manager at a time holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LeaseLabel {
+    /// The name of the Lease.
+    pub name: String,
+}
+
 /// An error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ErrorLabels {
@@ -110,6 +117,7 @@ pub struct Metrics {
     unclaimed: Family<ProviderLabels, Gauge>,
     address_seconds: Family<TypeLabel, Histogram>,
     build: Family<BuildLabels, Gauge>,
+    leading: Family<LeaseLabel, Gauge>,
     /// Objects that wait to be looked at.
     pub queue_depth: Gauge,
     /// VMs by kind of object in the cache.
@@ -163,6 +171,7 @@ impl Default for Metrics {
             unclaimed: Family::default(),
             address_seconds: Family::new_with_constructor(long_seconds),
             build: build(),
+            leading: Family::default(),
             queue_depth: Gauge::default(),
             objects: Family::default(),
         }
@@ -172,6 +181,11 @@ impl Default for Metrics {
 impl Metrics {
     /// Registers everything under the names of the reference page.
     pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "leader_election_master_status",
+            "1 while this manager leads, 0 while it stands by",
+            self.leading.clone(),
+        );
         let registry = registry.sub_registry_with_prefix("virtrigaud");
         registry.register(
             "manager_reconcile",
@@ -307,6 +321,18 @@ impl Metrics {
         self.address_seconds
             .get_or_create(&TypeLabel { provider_type })
             .observe(took.as_secs_f64());
+    }
+
+    /// This manager stands by for a Lease.
+    pub fn stands_by(&self, lease: &str) {
+        let name = lease.to_owned();
+        self.leading.get_or_create(&LeaseLabel { name }).set(0);
+    }
+
+    /// This manager holds a Lease.
+    pub fn leads(&self, lease: &str) {
+        let name = lease.to_owned();
+        self.leading.get_or_create(&LeaseLabel { name }).set(1);
     }
 
     /// A provider's circuit moved.

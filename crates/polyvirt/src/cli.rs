@@ -127,6 +127,15 @@ pub struct Manager {
     /// Passes in flight for one provider
     #[arg(long, default_value_t = 32, value_name = "N")]
     pub concurrency: usize,
+    /// Work only while this manager holds a Lease, so that several can run and one works
+    #[arg(long, env = "LEADER_ELECT")]
+    pub leader_elect: bool,
+    /// The namespace of the Lease; without it that of the pod, or polyvirt-system
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE")]
+    pub leader_election_namespace: Option<String>,
+    /// The name of the Lease
+    #[arg(long, default_value = "polyvirt-manager", value_name = "NAME")]
+    pub leader_election_id: String,
     /// Serve /metrics here; 0 to switch it off
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     pub metrics_bind_address: Bind,

@@ -22,6 +22,7 @@ mod drift;
 mod guest_data;
 mod identity;
 mod images;
+mod leader;
 mod lifecycle;
 mod ownership;
 mod power;

@@ -138,6 +138,7 @@ fn sampled() -> Metrics {
     metrics.circuit(&provider, Circuit::Open);
     metrics.tasks(&provider, 1);
     metrics.unclaimed(&provider, 1);
+    metrics.leads("polyvirt-manager");
     metrics.address_found(&provider, Duration::ZERO);
     metrics
         .objects

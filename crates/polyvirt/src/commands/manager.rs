@@ -5,9 +5,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use polyvirt_engine::leader::{Elector, Terms};
 use polyvirt_engine::manager::{self, Manager};
 use polyvirt_engine::metrics::Metrics;
 use prometheus_client::registry::Registry as MetricsRegistry;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{probes, stop_signal};
@@ -25,28 +27,93 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     };
     let registry = Arc::new(Registry::new(client.clone()));
     let manager = Manager::new(client.clone(), config, registry, metrics.clone());
-    serve(&options, &manager, &metrics).await?;
+    let standby = watch::Sender::new(false);
+    serve(&options, &manager, &metrics, standby.subscribe()).await?;
+    let stop = stop_token();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "manager starts");
+    if !options.leader_elect {
+        guests::serve(&options, client, manager.guests(), stop.clone()).await?;
+        manager.run(stop).await;
+        return Ok(());
+    }
+    lead(&options, client, manager, &metrics, &standby, stop).await
+}
+
+/// Stands by until it leads, then works. An error if it has to end because another manager may lead.
+async fn lead(
+    options: &cli::Manager,
+    client: Client,
+    manager: Manager,
+    metrics: &Metrics,
+    standby: &watch::Sender<bool>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let lease = &options.leader_election_id;
+    let namespace = lease_namespace(options);
+    let identity = identity();
+    let terms = Terms::default();
+    let elector = Elector::new(client.clone(), &namespace, lease, &identity, terms);
+    metrics.stands_by(lease);
+    standby.send_replace(true);
+    tracing::info!(%namespace, lease, identity, "standing by");
+    let term = tokio::select! {
+        term = elector.acquire() => term,
+        () = stop.cancelled() => return Ok(()),
+    };
+    tracing::info!(%namespace, lease, identity, "leading");
+    metrics.leads(lease);
+    standby.send_replace(false);
+    guests::serve(options, client, manager.guests(), stop.clone()).await?;
+    Ok(term.lead(manager.run(stop)).await?)
+}
+
+/// Cancelled when the program is asked to stop.
+fn stop_token() -> CancellationToken {
     let stop = CancellationToken::new();
-    guests::serve(&options, client, manager.guests(), stop.clone()).await?;
     let stopping = stop.clone();
     tokio::spawn(async move {
         stop_signal().await;
         tracing::info!("stopping");
         stopping.cancel();
     });
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "manager starts");
-    manager.run(stop).await;
-    Ok(())
+    stop
 }
 
-async fn serve(options: &cli::Manager, manager: &Manager, metrics: &Metrics) -> anyhow::Result<()> {
+/// The file in which a pod finds its namespace.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+fn lease_namespace(options: &cli::Manager) -> String {
+    let told = options.leader_election_namespace.clone();
+    told.or_else(|| std::fs::read_to_string(POD_NAMESPACE).ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "polyvirt-system".to_owned())
+}
+
+/// Of this process alone: a pod that is started again under its name is another one.
+fn identity() -> String {
+    let host = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
+    let host = host.unwrap_or_else(|_| "manager".to_owned());
+    let born = jiff::Timestamp::now().as_nanosecond();
+    format!("{host}_{}_{born:x}", std::process::id())
+}
+
+async fn serve(
+    options: &cli::Manager,
+    manager: &Manager,
+    metrics: &Metrics,
+    standby: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
     if let Some(address) = options.metrics_bind_address.0 {
         let mut registry = MetricsRegistry::default();
         metrics.register(&mut registry);
         probes::serve("metrics", address, probes::metrics(registry)).await?;
     }
     if let Some(address) = options.health_probe_bind_address.0 {
-        probes::serve("health", address, probes::health(manager.ready())).await?;
+        // One that stands by is as ready as it can be.
+        let filled = manager.ready();
+        let ready = move || *filled.borrow() || *standby.borrow();
+        probes::serve("health", address, probes::health(ready)).await?;
     }
     Ok(())
 }

@@ -30,8 +30,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Conformance(options) => block_on(conformance::run(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Down(options) => block_on(down::run(options)),
-        Command::Manager(options) => block_on(manager::run(options)),
-        Command::Provider(options) => block_on(provider::run(options)),
+        Command::Manager(options) => serve_on(manager::run(options)),
+        Command::Provider(options) => serve_on(provider::run(options)),
         Command::Status(options) => block_on(status::run(options)),
         Command::Up(options) => block_on(up::run(options)),
         Command::Vm(options) => block_on(vm::run(options)),
@@ -39,9 +39,24 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
+    run_on(tokio::runtime::Builder::new_multi_thread(), work)
+}
+
+/// For what runs for long and waits most of the time. Each thread keeps memory of its own, and the machine may have many
+/// processors; `TOKIO_WORKER_THREADS` says otherwise.
+fn serve_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        builder.worker_threads(1);
+    }
+    run_on(builder, work)
+}
+
+fn run_on(
+    mut builder: tokio::runtime::Builder,
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let runtime = builder.enable_all().build();
     runtime.context("Cannot start the runtime")?.block_on(work)
 }
 

@@ -13,13 +13,12 @@ use axum::routing::get;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Alive always; ready when the channel says so.
-pub fn health(ready: watch::Receiver<bool>) -> Router {
+/// Alive always; ready when it is said to be.
+pub fn health(is_ready: impl Fn() -> bool + Clone + Send + Sync + 'static) -> Router {
     let readiness = move || {
-        let ready = *ready.borrow();
+        let ready = is_ready();
         async move {
             if ready {
                 (StatusCode::OK, "ok")

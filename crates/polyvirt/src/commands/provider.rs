@@ -22,7 +22,7 @@ pub async fn run(options: ProviderCommand) -> anyhow::Result<()> {
     if options.health_port != 0 {
         let (_, ready) = watch::channel(true);
         let address = SocketAddr::new(options.bind, options.health_port);
-        probes::serve("health", address, probes::health(ready)).await?;
+        probes::serve("health", address, probes::health(move || *ready.borrow())).await?;
     }
     tracing::info!(kind = ?options.kind, port = options.port, tls = serve.tls.is_some(), "provider serves");
     grpc::serve(provider, serve, stop_signal())
