@@ -217,6 +217,15 @@ pub struct ProviderCommand {
     /// Folder with tls.crt, tls.key and ca.crt
     #[arg(long, default_value = "/etc/virtrigaud/tls", value_name = "DIR")]
     pub tls_dir: PathBuf,
+    /// Let in only clients whose certificate carries one of these names (comma separated): DNS, URI or common name
+    #[arg(
+        long,
+        env = "VIRTRIGAUD_PROVIDER_ALLOWED_SANS",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAMES"
+    )]
+    pub allowed_sans: String,
     /// Serve without TLS if the folder holds no certificates. For tests only
     #[arg(long, env = "VIRTRIGAUD_PROVIDER_INSECURE")]
     pub insecure: bool,

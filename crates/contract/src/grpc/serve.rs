@@ -21,7 +21,7 @@ use tonic_health::server::HealthReporter;
 use crate::provider::Provider;
 
 use super::server::Server;
-use super::tls::{Material, ServerTls, TlsError};
+use super::tls::{Clients, Material, ServerTls, TlsError};
 use super::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -201,23 +201,23 @@ struct Current {
 }
 
 impl Current {
-    fn new(material: Material) -> Result<Self, TlsError> {
+    fn new(material: Material, clients: &Clients) -> Result<Self, TlsError> {
         Ok(Self {
             source: material.source.clone(),
-            config: Arc::new(material.into_server_config()?),
+            config: Arc::new(material.into_server_config(clients)?),
         })
     }
 
     /// `None` if nothing has changed.
-    fn replaced_by(&self, material: Material) -> Result<Option<Self>, TlsError> {
+    fn replaced_by(&self, material: Material, clients: &Clients) -> Result<Option<Self>, TlsError> {
         let changed = material.source != self.source;
-        changed.then(|| Self::new(material)).transpose()
+        changed.then(|| Self::new(material, clients)).transpose()
     }
 }
 
 impl Acceptor {
     async fn load(tls: ServerTls) -> Result<Self, TlsError> {
-        let current = Mutex::new(Current::new(tls.material().await?)?);
+        let current = Mutex::new(Current::new(tls.material().await?, &tls.clients)?);
         Ok(Self { tls, current })
     }
 
@@ -248,7 +248,7 @@ impl Acceptor {
     async fn fresh_config(&self) -> Arc<ServerConfig> {
         let read = self.tls.material().await;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        match read.and_then(|material| current.replaced_by(material)) {
+        match read.and_then(|material| current.replaced_by(material, &self.tls.clients)) {
             Ok(Some(rotated)) => *current = rotated,
             Ok(None) => {}
             Err(error) => {

@@ -10,8 +10,10 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+use super::tls_names::NamedClients;
 use super::tls_unchecked::Unchecked;
 
 /// Why TLS cannot be set up.
@@ -136,6 +138,32 @@ impl TlsFiles {
     }
 }
 
+/// Which clients a server lets in, of those whose certificate the CA has signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Clients {
+    /// All of them.
+    #[default]
+    OfTheCa,
+    /// Those whose certificate carries one of these names: as a DNS name, a URI, or its common name.
+    Named(Vec<String>),
+}
+
+impl Clients {
+    /// A list with commas between the names. None means all.
+    pub fn parse(list: &str) -> Self {
+        let names = list
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        let names: Vec<_> = names.map(str::to_owned).collect();
+        if names.is_empty() {
+            Self::OfTheCa
+        } else {
+            Self::Named(names)
+        }
+    }
+}
+
 /// What a server needs for mTLS: a client without a certificate of the CA is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls {
@@ -145,13 +173,27 @@ pub struct ServerTls {
     pub cert: Pem,
     /// Our private key.
     pub key: Pem,
+    /// Whom we let in.
+    pub clients: Clients,
 }
 
 impl ServerTls {
     /// `ca.crt`, `tls.crt` and `tls.key` in one directory, as a mounted Secret has them.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
         let TlsFiles { ca, cert, key, .. } = TlsFiles::in_directory(directory);
-        Self { ca, cert, key }
+        Self {
+            ca,
+            cert,
+            key,
+            clients: Clients::OfTheCa,
+        }
+    }
+
+    /// Lets only these clients in.
+    #[must_use]
+    pub fn for_clients(mut self, clients: Clients) -> Self {
+        self.clients = clients;
+        self
     }
 
     pub(super) async fn material(&self) -> Result<Material, TlsError> {
@@ -193,10 +235,14 @@ impl Material {
             .map_err(|e| rustls::Error::General(e.to_string()).into())
     }
 
-    pub(super) fn into_server_config(self) -> Result<ServerConfig, TlsError> {
+    pub(super) fn into_server_config(self, clients: &Clients) -> Result<ServerConfig, TlsError> {
         let verifier = WebPkiClientVerifier::builder_with_provider(self.roots, crypto())
             .build()
             .map_err(|e| rustls::Error::General(e.to_string()))?;
+        let verifier: Arc<dyn ClientCertVerifier> = match clients {
+            Clients::OfTheCa => verifier,
+            Clients::Named(names) => Arc::new(NamedClients::new(verifier, names.clone())),
+        };
         let mut config = ServerConfig::builder_with_provider(crypto())
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(verifier)

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use polyvirt_contract::grpc::{Pem, ServerCheck, ServerTls, TlsFiles, connect};
+use polyvirt_contract::grpc::{Clients, Pem, ServerCheck, ServerTls, TlsFiles, connect};
 use polyvirt_contract::{ErrorKind, Provider, ProviderError};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use tempfile::TempDir;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
@@ -33,6 +33,21 @@ impl Authority {
     pub fn write(&self, directory: &Path, name: &str) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        std::fs::write(directory.join("ca.crt"), self.pem()).unwrap();
+        std::fs::write(directory.join("tls.crt"), certificate.pem()).unwrap();
+        std::fs::write(directory.join("tls.key"), key.serialize_pem()).unwrap();
+    }
+
+    /// A client that is known by a URI and a common name.
+    fn write_manager(&self, directory: &Path) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+        let name = "spiffe://cluster/manager".try_into().unwrap();
+        params.subject_alt_names.push(SanType::URI(name));
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "the manager");
         let certificate = params.signed_by(&key, &self.0).unwrap();
         std::fs::write(directory.join("ca.crt"), self.pem()).unwrap();
         std::fs::write(directory.join("tls.crt"), certificate.pem()).unwrap();
@@ -79,6 +94,40 @@ async fn one_secret_serves_both_ends() {
     let secret = Authority::new("a").secret(NAME);
     let server = start(&secret).await;
     call(&server, files(&secret)).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_clients_of_the_names_that_are_let_in_are() {
+    let authority = Authority::new("a");
+    let secret = authority.secret(NAME);
+    for (list, admitted) in [
+        (String::new(), true),
+        (format!("other, {NAME}"), true),
+        ("other".to_owned(), false),
+        (NAME[1..].to_owned(), false),
+    ] {
+        let tls = ServerTls::in_directory(secret.path()).for_clients(Clients::parse(&list));
+        let server = Running::start_tls(Arc::new(Recorder::default()), tls).await;
+        let answer = call(&server, files(&secret)).await;
+        assert_eq!(answer.is_ok(), admitted, "{list}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_known_by_its_uri_and_its_common_name_too() {
+    let authority = Authority::new("a");
+    let (secret, client) = (authority.secret(NAME), tempfile::tempdir().unwrap());
+    authority.write_manager(client.path());
+    for (list, admitted) in [
+        ("spiffe://cluster/manager", true),
+        ("the manager", true),
+        ("manager", false),
+    ] {
+        let tls = ServerTls::in_directory(secret.path()).for_clients(Clients::parse(list));
+        let server = Running::start_tls(Arc::new(Recorder::default()), tls).await;
+        let answer = call(&server, files(&client)).await;
+        assert_eq!(answer.is_ok(), admitted, "{list}: {answer:?}");
+    }
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ impl Elector {
         };
         loop {
             match self.attempt(&mut sight).await {
-                Ok(Attempt::Elected(term)) => return term,
+                Ok(Attempt::Elected(term)) => return *term,
                 Ok(Attempt::Again) => {}
                 Ok(Attempt::Until(version, end)) => self.until_changed(&version, end).await,
                 Err(error) => {
@@ -96,22 +96,19 @@ impl Elector {
     async fn take(&self, old: Option<Lease>, asked: Instant) -> Result<Attempt, kube::Error> {
         let now = Timestamp::now();
         let params = PostParams::default();
-        let written = match old {
-            Some(old) => {
-                let lease = taken(&old, &self.identity, self.terms, now);
-                self.api.replace(&self.lease, &params, &lease).await
-            }
-            None => {
-                let lease = taken(&self.unwritten(), &self.identity, self.terms, now);
-                self.api.create(&params, &lease).await
-            }
+        let written = if let Some(old) = old {
+            let lease = taken(&old, &self.identity, self.terms, now);
+            self.api.replace(&self.lease, &params, &lease).await
+        } else {
+            let lease = taken(&self.unwritten(), &self.identity, self.terms, now);
+            self.api.create(&params, &lease).await
         };
         match written {
-            Ok(lease) => Ok(Attempt::Elected(Term {
+            Ok(lease) => Ok(Attempt::Elected(Box::new(Term {
                 elector: self.clone(),
                 lease,
                 renewed: asked,
-            })),
+            }))),
             Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
                 Ok(Attempt::Again)
             }
@@ -144,7 +141,7 @@ impl Elector {
 }
 
 enum Attempt {
-    Elected(Term),
+    Elected(Box<Term>),
     /// Somebody was quicker.
     Again,
     /// Somebody else leads: look again when this version changes, or then.

@@ -118,10 +118,11 @@ async fn a_guest_that_does_not_listen_is_stopped_hard_where_the_shutdown_is_a_ta
 }
 
 #[tokio::test]
-async fn a_change_of_mind_ends_the_wait_for_the_guest() {
+async fn a_change_of_mind_ends_the_wait_for_the_guest_when_it_has_had_its_time() {
     let config = with_guest(TaskMode::Immediate, Duration::from_millis(300));
     let (world, mock) = World::furnished("mind", config).await;
-    world.create(vm("web")).await;
+    let patience = json!({"lifecycle": {"gracefulShutdownTimeout": "20s"}});
+    world.create(vm("web").spec(patience)).await;
     let id = id(&world.vm("web", "runs", runs).await);
     mock.faults().hang_guest(&id).expect("hung");
     world
@@ -133,8 +134,12 @@ async fn a_change_of_mind_ends_the_wait_for_the_guest() {
         })
         .await;
     world.edit_spec("web", json!({"powerState": "On"})).await;
-    let vm = world.vm("web", "runs", runs).await;
-    assert_eq!(vm.status.and_then(|s| s.operation), None);
+    world.vm("web", "runs", runs).await;
+    world
+        .vm("web", "is no longer waited for", |vm| {
+            runs(vm) && vm.status.as_ref().is_some_and(|s| s.operation.is_none())
+        })
+        .await;
     assert_eq!(happened(&mock, Happened::Stopped), 0);
 }
 

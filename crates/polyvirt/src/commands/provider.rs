@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use polyvirt_contract::Provider;
-use polyvirt_contract::grpc::{self, Listen, ServeOptions, ServerTls};
+use polyvirt_contract::grpc::{self, Clients, Listen, ServeOptions, ServerTls};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_provider_qemu::{Qemu, QemuConfig};
 use tokio::sync::watch;
@@ -56,7 +56,10 @@ fn tls(options: &ProviderCommand) -> anyhow::Result<Option<ServerTls>> {
         .map(|f| f.display().to_string())
         .collect();
     match (missing.len(), options.insecure) {
-        (0, _) => Ok(Some(ServerTls::in_directory(dir))),
+        (0, _) => {
+            let clients = Clients::parse(&options.allowed_sans);
+            Ok(Some(ServerTls::in_directory(dir).for_clients(clients)))
+        }
         (3, true) => {
             tracing::warn!(
                 "serving without TLS, as VIRTRIGAUD_PROVIDER_INSECURE allows: anybody who reaches the port controls the VMs"
