@@ -39,11 +39,33 @@ pub fn fields_in_use(
             .map(|(i, n)| attachment(n, vm.networks.get(*i)))
             .collect(),
     };
-    FIELDS
+    let named = FIELDS
         .iter()
         .filter(|field| roots.use_field(field))
-        .map(|field| field.path.to_owned())
-        .collect()
+        .map(|field| field.path.to_owned());
+    named.chain(idle_name_servers(vm, networks)).collect()
+}
+
+/// What name servers are called that go nowhere: the contract carries them with a fixed address only.
+const IDLE_NAME_SERVERS: &str = "name servers of a card without a fixed address";
+
+fn idle_name_servers(
+    vm: &VirtualMachineSpec,
+    networks: &[(usize, &VMNetworkAttachmentSpec)],
+) -> Option<String> {
+    let shared = |index| {
+        let found = networks.iter().find(|(i, _)| *i == index);
+        found.and_then(|(_, network)| network.ip_allocation.as_ref())
+    };
+    let idle = |(index, card): (usize, &VMNetwork)| {
+        let shared = shared(index);
+        let fixed = card.ip_address.is_some() || shared.is_some_and(|s| s.static_config.is_some());
+        let pool = shared.and_then(|s| s.dns_config.as_ref());
+        let wanted = card.dns.is_some() || pool.is_some_and(|dns| !dns.servers.is_empty());
+        wanted && !fixed
+    };
+    let any = vm.networks.iter().enumerate().any(idle);
+    any.then(|| IDLE_NAME_SERVERS.to_owned())
 }
 
 /// Those of the fields in use that do nothing on this provider, as far as it has told.

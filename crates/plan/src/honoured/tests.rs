@@ -181,12 +181,29 @@ fn what_a_card_says_itself_hides_what_the_network_says() {
         [
             "network.ipAllocation.type",
             "network.ipAllocation.poolConfig",
-            "network.ipAllocation.dnsConfig.servers"
+            "network.ipAllocation.dnsConfig.servers",
+            IDLE_NAME_SERVERS,
         ]
     );
     let own = json!({"name": "lan", "ipAddress": "192.0.2.9", "prefix": 24, "dns": "192.0.2.1"});
     let found = in_use(spec(own), bare("class"), network);
     assert_eq!(found, ["spec.networks[].ipAddress", "spec.networks[].dns"]);
+}
+
+#[test]
+fn name_servers_of_a_card_without_a_fixed_address_are_told_as_ignored() {
+    let vm = |card: Value| {
+        serde_json::from_value(json!({"providerRef": {"name": "p"}, "networks": [card]}))
+            .expect("a spec")
+    };
+    let told = says("x", &["spec.networks[].*"]);
+    let leased = vm(json!({"name": "lan", "dns": "192.0.2.1"}));
+    let found = fields_in_use(&leased, None, &[]);
+    assert_eq!(ignored(&found, &told), [IDLE_NAME_SERVERS]);
+    let fixed =
+        vm(json!({"name": "lan", "ipAddress": "192.0.2.9", "prefix": 24, "dns": "192.0.2.1"}));
+    let found = fields_in_use(&fixed, None, &[]);
+    assert_eq!(ignored(&found, &told), Vec::<String>::new());
 }
 
 #[test]
