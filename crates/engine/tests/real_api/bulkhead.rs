@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use polyvirt_api::infra::Provider;
 use polyvirt_provider_mock::{MockConfig, Rpc};
 use serde_json::json;
 
-use crate::support::look::runs;
+use crate::support::look::{ready, runs};
 use crate::support::world::eventually;
 use crate::support::{World, vm};
 
@@ -16,6 +17,8 @@ async fn a_provider_that_hangs_does_not_hold_up_another() {
     let sick = world.hypervisor("sick", MockConfig::default()).await;
     world.at_most(4);
     world.start().await;
+    // What waits for a connection is woken as background work, which has a part of the places only.
+    world.until("sick", "is connected", ready::<Provider>).await;
     sick.faults().parse("hang=Create").expect("a rule");
     for number in 0..20 {
         let stuck = vm(&format!("stuck-{number}"));
