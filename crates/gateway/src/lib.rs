@@ -12,7 +12,6 @@
 mod access;
 mod audit;
 mod certificate;
-mod common_name;
 mod console;
 mod discovery;
 mod exec;

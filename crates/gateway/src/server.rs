@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use kube::Client;
+use polyvirt_contract::grpc::common_name;
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,7 +19,6 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::certificate::Serving;
-use crate::common_name::common_name;
 use crate::front_proxy::FrontProxy;
 use crate::machines::Machines;
 use crate::register;

@@ -4,6 +4,7 @@
 //! Each end works with peers that know only `provider.v1`: a client then has the basic mode, a server then has no owners.
 
 mod client;
+mod common_name;
 mod connect;
 mod deadline;
 mod metadata;
@@ -15,6 +16,7 @@ mod tls_names;
 mod tls_unchecked;
 
 pub use client::Client;
+pub use common_name::common_name;
 pub use connect::{Target, connect};
 pub use deadline::{Call, Deadlines};
 pub use metadata::{IDENTITY, NAME, NAMESPACE, REQUEST_ID};

@@ -8,8 +8,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use webpki::EndEntityCert;
 
-/// The start of a common name in a subject: its object identifier.
-const COMMON_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x04, 0x03];
+use super::common_name::common_name;
 
 /// Asks the CA first, then for the name.
 #[derive(Debug)]
@@ -25,28 +24,16 @@ impl NamedClients {
     }
 
     fn admits(&self, certificate: &CertificateDer<'_>) -> bool {
-        let Ok(certificate) = EndEntityCert::try_from(certificate) else {
+        let Ok(parsed) = EndEntityCert::try_from(certificate) else {
             return false;
         };
-        let dns = certificate.valid_dns_names().map(str::to_owned);
-        let uris = certificate.valid_uri_names().map(str::to_owned);
-        let common = common_name(certificate.subject());
+        let dns = parsed.valid_dns_names().map(str::to_owned);
+        let uris = parsed.valid_uri_names().map(str::to_owned);
+        let common = common_name(certificate);
         dns.chain(uris)
             .chain(common)
             .any(|name| self.names.contains(&name))
     }
-}
-
-/// The common name in a subject, which the CA has vouched for.
-fn common_name(subject: &[u8]) -> Option<String> {
-    let at = subject
-        .windows(COMMON_NAME.len())
-        .position(|window| window == COMMON_NAME)?;
-    let value = subject.get(at + COMMON_NAME.len()..)?;
-    let length = usize::from(*value.get(1)?);
-    // Common names have at most 64 characters, so their length is one byte.
-    let text = value.get(2..2 + length).filter(|_| length < 0x80)?;
-    String::from_utf8(text.to_vec()).ok()
 }
 
 impl ClientCertVerifier for NamedClients {
