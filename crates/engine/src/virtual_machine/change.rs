@@ -168,7 +168,10 @@ impl Pass<'_> {
         if !error.kind.may_have_happened() {
             self.memo.sent = None;
         }
-        self.seen = Seen::Unknown;
+        // What was refused for what it says has changed nothing: the VM is as it was seen.
+        if error.kind != ErrorKind::Invalid {
+            self.seen = Seen::Unknown;
+        }
         Flow::End(Outcome::Failed(error))
     }
 }

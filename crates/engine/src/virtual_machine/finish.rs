@@ -67,17 +67,18 @@ impl Pass<'_> {
             return;
         };
         let (desired, done) = (desired.clone(), done.clone());
-        self.memo.sent = None;
         self.apply_reached(&desired, &done, &vm);
+        self.memo.sent = None;
         self.close_reboot(&vm);
     }
 
     fn apply_reached(&mut self, desired: &Desired, done: &Done, vm: &VmState) {
         self.record.applied.reached = self.generation;
-        // A guest that was asked to stop may do so yet, and that will be our doing.
-        let may_stop = self.shutdown_rest().is_some();
-        if power_matches(desired.power, vm.power) == Some(true) && !may_stop {
-            self.record.applied.power = Some(desired.power);
+        if power_matches(desired.power, vm.power) == Some(true) {
+            match self.unrest() {
+                None => self.record.applied.power = Some(desired.power),
+                Some(rest) => self.come_again = Some(Next::After(rest)),
+            }
         }
         let open = differences(&desired.shape(), vm);
         let waits = |field: &str| vm.restart_required.iter().any(|f| f == field);
@@ -124,6 +125,18 @@ impl Pass<'_> {
         let timeout = self.desired.as_ref().ok()?.graceful_timeout;
         let rest = remaining(self.ctx.now(), asked.since, timeout);
         rest.filter(|_| asked.kind == OperationKind::GracefulStop)
+    }
+
+    /// How long the power may yet change by our doing: a guest that was asked to stop, or a request of a manager that died.
+    fn unrest(&self) -> Option<Duration> {
+        self.shutdown_rest().or_else(|| self.predecessor_rest())
+    }
+
+    /// The time in which a request that another life of ours sent, and did not live to record, may still show.
+    fn predecessor_rest(&self) -> Option<Duration> {
+        let unrecorded = self.record.applied.power.is_none() && self.memo.sent.is_none();
+        let ready = self.ready().filter(|_| unrecorded)?;
+        remaining(self.ctx.now(), ready.since, FORGOTTEN_AFTER)
     }
 
     fn close_reboot(&mut self, vm: &VmState) {

@@ -6,7 +6,7 @@ use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, Virtu
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::{Capabilities, Extension, Identity};
 use polyvirt_plan::virtual_machine::desired::{References, resolve};
-use polyvirt_plan::virtual_machine::{Claim, Desired, OperationKind, Record, record};
+use polyvirt_plan::virtual_machine::{Claim, Desired, Operation, OperationKind, Record, record};
 use polyvirt_plan::{Problem, Reason, honoured};
 
 use super::pass::{Pass, Reach, Ready, Seen, reach};
@@ -102,7 +102,22 @@ impl<'a> Pass<'a> {
         let harmless =
             |kind| kind == OperationKind::Create && ready.features.has(Extension::Identity);
         let sent = self.memo.sent.as_ref();
-        sent.is_some_and(|(sent, _)| !harmless(sent.kind))
+        sent.is_some_and(|(sent, _)| !harmless(sent.kind)) || self.may_turn_unseen(ready)
+    }
+
+    /// A guest that was asked to stop does so when it likes, and what a manager sent before it died shows when it may; a
+    /// list is up to a minute old.
+    fn may_turn_unseen(&self, ready: &Ready) -> bool {
+        let Record {
+            id,
+            operation,
+            applied,
+            ..
+        } = &self.record;
+        let stopping = |o: &Operation| o.kind == OperationKind::GracefulStop;
+        let unsettled = id.is_some() && applied.power.is_none();
+        (unsettled || operation.as_ref().is_some_and(stopping))
+            && !ready.features.has(Extension::Watch)
     }
 
     fn may_believe_absence(&self, ready: &Ready) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use polyvirt_api::names;
+use polyvirt_contract::VmId;
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
 use polyvirt_provider_mock::Happened;
@@ -142,7 +143,7 @@ impl<'a> Rest<'a> {
             (_, "VmMissing") => self.check_missing(object),
             (_, "NameConflict" | "IdentityConflict") => self.check_conflict(key, object),
             (_, "ImageFailed") => self.check_image_failed(),
-            (_, "InvalidRequest") if self.is_copied(object) => Ok(()),
+            (_, "InvalidRequest") if self.is_copied(object) || self.is_inherited(object) => Ok(()),
             _ => Err(format!(
                 "not ready: {truth} {reason}: {}",
                 object["status"]["message"]
@@ -256,6 +257,15 @@ impl<'a> Rest<'a> {
         } else {
             Err("told of a conflict that is not there".to_owned())
         }
+    }
+
+    /// Whether the VM is one that an object of the same name left behind by force, on a provider that cannot tell the two apart.
+    fn is_inherited(&self, object: &Value) -> bool {
+        let world = self.sim.world();
+        let id = VmId::from(object["status"]["id"].as_str().unwrap_or_default());
+        let maker = world.ledger.identity(&id);
+        self.sim.setting.is_basic()
+            && maker.is_some_and(|maker| world.ledger.left_behind.contains(maker))
     }
 
     fn is_copied(&self, object: &Value) -> bool {

@@ -65,6 +65,11 @@ fn schedules() {
     }
 }
 
+#[test]
+fn schedules_that_once_failed() {
+    run_all(&seeds::ONCE_FAILED);
+}
+
 /// One schedule, told step by step.
 fn replay(seed: u64) {
     let _runtime = enter();

@@ -7,6 +7,22 @@ const BASE: u64 = 2026;
 /// Schedules in a run that nobody has asked to be longer.
 const RUNS: u64 = 10_000;
 
+/// Schedules that failed once, each by a fault of its own.
+pub const ONCE_FAILED: [u64; 6] = [
+    // The end of a withdrawn shutdown was judged on an old list.
+    18_059_697_054_230_055_289,
+    // A start that a dead manager had sent came between the look and the change of size.
+    2_034_786_328_807_419_688,
+    // A start that a dead manager had sent came after its user had turned to Off.
+    8_481_620_152_159_014_376,
+    // What the status told depended on whether a refusal was new or remembered.
+    5_893_222_482_984_647_963,
+    // A wait was over before the write that told of it.
+    1_908_640_244_265_145_565,
+    // Left behind by force, taken by the next object of its name: a limit of providers without identities.
+    3_886_833_614_728_456_353,
+];
+
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {

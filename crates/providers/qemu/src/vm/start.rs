@@ -1,7 +1,7 @@
 //! From a record to a running QEMU, and back.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use serde_json::json;
@@ -20,6 +20,10 @@ const READY: Duration = Duration::from_secs(30);
 /// How long QEMU may take to end after it was told to.
 const QUIT: Duration = Duration::from_secs(5);
 const KILLED: Duration = Duration::from_secs(20);
+/// What QEMU says when another QEMU of the same VM is there. It takes this lock before it touches anything else.
+const HELD_BY_ANOTHER: &str = "Cannot lock pid file";
+/// Between the lock and the number in the file is a moment.
+const STRAY_PAUSE: Duration = Duration::from_millis(100);
 /// A start counts against the limit until the guest's agent is there, or this long.
 const SETTLE: Duration = Duration::from_secs(5);
 
@@ -44,7 +48,7 @@ impl Vm {
         self.clear_sockets();
         self.give_files(core, &record)?;
         self.keep(|record| record.running = true)?;
-        let live = match self.launch(core, &arguments).await {
+        let live = match self.launch_alone(core, &arguments).await {
             Ok(live) => Arc::new(live),
             Err(error) => return Err(self.failed_start(core, &record, error).await),
         };
@@ -103,6 +107,24 @@ impl Vm {
         for name in cmdline::SOCKETS {
             // One that is not there is no trouble, and one that stays makes QEMU say so.
             let _ = std::fs::remove_file(self.dir.file(name));
+        }
+    }
+
+    /// Starts QEMU. One that an earlier life of the provider started, and that had not come up when it was looked for, holds
+    /// the VM's files: it is ended, and the start tried again.
+    async fn launch_alone(&self, core: &Core, arguments: &[std::ffi::OsString]) -> Result<Live> {
+        let deadline = Instant::now() + KILLED;
+        loop {
+            let error = match self.launch(core, arguments).await {
+                Ok(live) => return Ok(live),
+                Err(error) => error,
+            };
+            let crowded = error.message.contains(HELD_BY_ANOTHER);
+            if !crowded || Instant::now() > deadline {
+                return Err(error);
+            }
+            self.end_stray().await?;
+            tokio::time::sleep(STRAY_PAUSE).await;
         }
     }
 

@@ -1,6 +1,8 @@
 //! QEMU is killed, or its VM is deleted, while something is under way. What is told afterwards is true, and nothing is left.
 //! No guest boots here.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -216,4 +218,39 @@ async fn while_it_starts(lab: &Lab, vm: &VmRef) {
     assert!(!runs(pid), "a process is left behind");
     assert!(!lab.vm_folder(vm).exists());
     no_longer_hang(lab);
+}
+
+/// A QEMU of the VM that has come as far as its pid file, as one whose provider died at that moment.
+async fn stray(lab: &Lab, vm: &VmRef) -> std::process::Child {
+    let file = lab.vm_folder(vm).join("run/qemu.pid");
+    let child = std::process::Command::new("qemu-system-x86_64")
+        .args(["-machine", "none", "-nodefaults", "-display", "none", "-S"])
+        .args(["-uuid", vm.id.as_str()])
+        .arg("-pidfile")
+        .arg(&file)
+        .spawn()
+        .expect("started");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while std::fs::read_to_string(&file)
+        .unwrap_or_default()
+        .is_empty()
+    {
+        assert!(Instant::now() < deadline, "it does not come up");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // QEMU may run as another user than the test.
+    std::fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("ours");
+    child
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_qemu_of_a_dead_provider_that_had_not_come_up_is_ended_by_the_next_start() {
+    let lab = lab(2).await;
+    let vm = blank(&lab, "stray", 90).await;
+    let mut stray = stray(&lab, &vm).await;
+    lab.power(&vm, PowerOp::On).await;
+    let state = lab.state(&vm).await;
+    assert_eq!((state.power, state.fault.as_str()), (PowerState::On, ""));
+    assert!(!stray.wait().expect("ended").success(), "it was killed");
+    lab.delete(&vm).await;
 }
