@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use polyvirt_api::infra::VirtualMachine;
 use polyvirt_api::names;
 use polyvirt_plan::virtual_machine::{
-    Applied, Claim, Intent, OperationKind, Outcome, Release, record,
+    Applied, Claim, Intent, OperationKind, Outcome, Record, Release, record,
 };
 use polyvirt_plan::{Note, Reason};
 use serde_json::json;
@@ -120,18 +120,13 @@ impl Pass<'_> {
         self.record.id = None;
         self.record.applied = Applied::default();
         let creating = Outcome::InFlight(OperationKind::Create);
-        match self.write_status(&creating).await {
-            Ok(()) => Flow::Continue,
-            Err(error) => {
-                // Nothing was sent.
-                (self.intent, self.record) = before;
-                self.remember_unwritten();
-                Flow::Abandon(Next::after_refusal(&error))
-            }
-        }
+        let written = self.write_status(&creating).await;
+        self.go_on_if(written, before)
     }
 
+    /// A crash after the change must not make it look like somebody else's: it is written down before.
     pub(super) async fn record_change(&mut self, kind: OperationKind) -> Flow {
+        let before = (self.intent, self.record.clone());
         match kind {
             OperationKind::Reconfigure => self.record.applied.shape = None,
             OperationKind::Revert => self.record_revert(),
@@ -140,10 +135,18 @@ impl Pass<'_> {
             }
             _ => self.record.applied.power = None,
         }
-        match self.write_status(&Outcome::InFlight(kind)).await {
-            Ok(()) => Flow::Continue,
-            Err(error) => Flow::Abandon(Next::after_refusal(&error)),
-        }
+        let written = self.write_status(&Outcome::InFlight(kind)).await;
+        self.go_on_if(written, before)
+    }
+
+    /// Nothing is sent of which the record could not be made; then the record is what it was.
+    fn go_on_if(&mut self, written: Result<(), ClusterError>, before: (Intent, Record)) -> Flow {
+        let Err(error) = written else {
+            return Flow::Continue;
+        };
+        (self.intent, self.record) = before;
+        self.remember_unwritten();
+        Flow::Abandon(Next::after_refusal(&error))
     }
 
     /// Takes the finalizer off and tells why.

@@ -156,7 +156,7 @@ impl<'a> Rest<'a> {
         let vms = self.vms_of(object);
         let retained = self.sim.setting.is_basic()
             && (self.sim.world().ledger.left_behind).contains(&identity_of(object));
-        if retained {
+        if retained || self.is_inherited(object) {
             return Ok(());
         }
         let [vm] = vms.as_slice() else {

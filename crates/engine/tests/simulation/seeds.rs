@@ -8,7 +8,7 @@ const BASE: u64 = 2026;
 const RUNS: u64 = 10_000;
 
 /// Schedules that failed once, each by a fault of its own.
-pub const ONCE_FAILED: [u64; 6] = [
+pub const ONCE_FAILED: [u64; 7] = [
     // The end of a withdrawn shutdown was judged on an old list.
     18_059_697_054_230_055_289,
     // A start that a dead manager had sent came between the look and the change of size.
@@ -19,6 +19,8 @@ pub const ONCE_FAILED: [u64; 6] = [
     5_893_222_482_984_647_963,
     // A wait was over before the write that told of it.
     1_908_640_244_265_145_565,
+    // A record that the API server had refused was taken for written.
+    17_953_850_622_258_245_838,
     // Left behind by force, taken by the next object of its name: a limit of providers without identities.
     3_886_833_614_728_456_353,
 ];
