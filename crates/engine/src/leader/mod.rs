@@ -132,8 +132,11 @@ impl Elector {
         let changed = async {
             match self.api.watch(&only, version).await {
                 Ok(stream) => drop(stream.boxed().next().await),
-                // The time decides then.
-                Err(_) => std::future::pending().await,
+                Err(error) => {
+                    // The time decides then.
+                    tracing::warn!(lease = self.lease, %error, "the Lease cannot be watched, so taking over from a manager that stops is slow; allow this account to watch it");
+                    std::future::pending().await
+                }
             }
         };
         let _ = timeout_at(end, changed).await;
