@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::{mpsc, watch};
@@ -19,7 +21,7 @@ use crate::provider::{Runtime, Sessions};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::dispatch::Dispatcher;
 use crate::runtime::events;
-use crate::runtime::key::{Key, Kind};
+use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::kube_cluster::KubeCluster;
 use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
 use crate::runtime::watch::{Scope, objects, secrets};
@@ -123,6 +125,7 @@ impl Manager {
         });
         let mut background = JoinSet::new();
         let listed = self.watch(&mut background, &stores, &dispatcher);
+        background.spawn(news(self.runtime.news(), dispatcher.clone()));
         let events = tokio::spawn(events::run(self.client.clone(), events_out, stop.clone()));
         tokio::select! {
             () = work(&parts, listed, &self.ready) => {}
@@ -194,6 +197,13 @@ impl Manager {
             feed!(networks, network_changed),
             feed!(snapshots, snapshot_changed),
         ]
+    }
+}
+
+/// What the runtime has to tell of the places where providers run.
+async fn news(mut news: BoxStream<'static, ObjectKey>, dispatcher: Arc<Dispatcher>) {
+    while let Some(provider) = news.next().await {
+        dispatcher.place_changed(&provider);
     }
 }
 

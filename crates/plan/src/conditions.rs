@@ -47,6 +47,8 @@ pub mod kind {
     pub const RUNTIME_READY: &str = "ProviderRuntimeReady";
     /// The hypervisor answers.
     pub const AVAILABLE: &str = "ProviderAvailable";
+    /// The way to the provider is encrypted, and both sides prove who they are.
+    pub const TLS_CONFIGURED: &str = "TLSConfigured";
     /// Capabilities were read.
     pub const CAPABILITIES: &str = "CapabilitiesReported";
     /// An image is on its way.
@@ -57,7 +59,7 @@ pub mod kind {
     pub const REVERTED: &str = "Reverted";
 
     /// All of them. Conditions of other kinds are other people's.
-    pub const ALL: [&str; 13] = [
+    pub const ALL: [&str; 14] = [
         READY,
         PROVISIONING,
         RECONFIGURING,
@@ -67,6 +69,7 @@ pub mod kind {
         FIELDS_HONOURED,
         RUNTIME_READY,
         AVAILABLE,
+        TLS_CONFIGURED,
         CAPABILITIES,
         IMPORTING,
         QUIESCED,

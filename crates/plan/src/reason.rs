@@ -149,6 +149,18 @@ reasons! {
     InvalidConfiguration,
     /// This way of running a provider is not available in this manager.
     RuntimeUnsupported,
+    /// The provider's pods are as they are to be.
+    PodsReady,
+    /// The provider's pods do not answer yet; the message says why. See the Deployment and its pods.
+    PodsNotReady,
+    /// Manager and provider prove who they are with certificates that the manager makes and renews.
+    CertificatesIssued,
+    /// Manager and provider prove who they are with the certificates of a Secret.
+    CertificatesFromSecret,
+    /// The provider's certificate is not looked at, as the Provider says. Set insecureSkipVerify to false.
+    ServerUnverified,
+    /// Nothing is encrypted, as the Provider says: whoever reaches the provider controls the VMs. Set tls.enabled to true.
+    PlainText,
     /// Capabilities were read from the provider.
     CapabilitiesFetched,
     /// Capabilities could not be read from the provider.

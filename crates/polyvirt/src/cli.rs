@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -155,6 +156,62 @@ pub struct Manager {
     /// The name of this machine, if the manager runs outside the cluster: then the Service is made, for that name
     #[arg(long, value_name = "NAME")]
     pub gateway_host: Option<String>,
+    /// The image of providers in pods (mode Remote) that name none
+    #[arg(long, env = "POLYVIRT_PROVIDER_IMAGE", value_name = "IMAGE")]
+    pub provider_image: Option<String>,
+    /// The types of provider that may run in pods (comma separated); without it all
+    #[arg(
+        long,
+        env = "POLYVIRT_PROVIDER_TYPES",
+        value_delimiter = ',',
+        value_name = "TYPES"
+    )]
+    pub provider_types: Vec<String>,
+    /// The labels of the manager's pods (comma separated key=value): no other pods may call providers
+    #[arg(
+        long,
+        env = "POLYVIRT_MANAGER_LABELS",
+        value_delimiter = ',',
+        default_value = "app.kubernetes.io/name=polyvirt,app.kubernetes.io/component=manager",
+        value_name = "LABELS"
+    )]
+    pub provider_clients: Vec<String>,
+    /// The domain of the cluster's Services
+    #[arg(
+        long,
+        env = "CLUSTER_DOMAIN",
+        default_value = "cluster.local",
+        value_name = "DOMAIN"
+    )]
+    pub cluster_domain: String,
+    /// How long the certificates of providers are valid; renewed when two thirds are over
+    #[arg(long, default_value = "90d", value_name = "TIME")]
+    pub certificate_lifetime: Span,
+}
+
+/// A length of time, such as `90d`, `12h`, `30m` or `45s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+impl std::str::FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("{text:?} is no time: write a number and s, m, h or d");
+        let (number, unit) = text
+            .split_at_checked(text.len().saturating_sub(1))
+            .ok_or_else(wrong)?;
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 24 * 3600,
+            _ => return Err(wrong()),
+        };
+        let total = number.checked_mul(seconds).filter(|total| *total > 0);
+        total.map(Duration::from_secs).map(Self).ok_or_else(wrong)
+    }
 }
 
 /// An address to listen on: `host:port`, `:port` for all interfaces, or `0` for none.
@@ -164,17 +221,29 @@ pub struct Bind(pub Option<SocketAddr>);
 impl Cli {
     /// Reads the command line. As the kubectl plugin `kubectl-polyvirt`, every verb is one of `polyvirt vm`.
     pub fn read() -> Self {
-        Self::parse_from(translated(std::env::args_os().collect()))
+        let kind = std::env::var_os("PROVIDER_TYPE");
+        Self::parse_from(translated(std::env::args_os().collect(), kind))
     }
 }
 
-fn translated(mut words: Vec<OsString>) -> Vec<OsString> {
+/// As the kubectl plugin, every verb is one of `polyvirt vm`. In a pod that a manager made for a provider, which is any manager
+/// of the contract, the type is in the environment and there are only options.
+fn translated(mut words: Vec<OsString>, provider: Option<OsString>) -> Vec<OsString> {
     let program = words.first().map(PathBuf::from);
     let name = program.as_ref().and_then(|path| path.file_name());
     if name.is_some_and(|name| name == "kubectl-polyvirt") {
         words.insert(1, "vm".into());
     }
+    let only_options = words.len() > 1 && is_port(&words[1]);
+    if let Some(kind) = provider.filter(|_| only_options) {
+        words.splice(1..1, ["provider".into(), kind]);
+    }
     words
+}
+
+fn is_port(word: &OsString) -> bool {
+    let word = word.to_string_lossy();
+    word.starts_with("--port") || word.starts_with("--health-port")
 }
 
 impl std::str::FromStr for Bind {
@@ -229,6 +298,9 @@ pub struct ProviderCommand {
     /// Serve without TLS if the folder holds no certificates. For tests only
     #[arg(long, env = "VIRTRIGAUD_PROVIDER_INSECURE")]
     pub insecure: bool,
+    /// End when this process ends, which started this one
+    #[arg(long, hide = true, value_name = "PID")]
+    pub with_parent: Option<i32>,
 }
 
 /// Hypervisors that this program can serve.
@@ -295,12 +367,37 @@ mod tests {
     #[test]
     fn the_kubectl_plugin_speaks_of_vms() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let plugin = translated(words("/usr/local/bin/kubectl-polyvirt list"));
+        let plugin = translated(words("/usr/local/bin/kubectl-polyvirt list"), None);
         assert_eq!(plugin[1..], words("vm list"));
         assert_eq!(
-            translated(words("polyvirt vm list")),
+            translated(words("polyvirt vm list"), None),
             words("polyvirt vm list")
         );
+    }
+
+    #[test]
+    fn a_manager_of_the_contract_can_start_us() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let mock = || Some(OsString::from("mock"));
+        assert_eq!(
+            translated(words("/polyvirt --port=9443 --health-port=8080"), mock()),
+            words("/polyvirt provider mock --port=9443 --health-port=8080")
+        );
+        assert_eq!(
+            translated(words("polyvirt vm list"), mock()),
+            words("polyvirt vm list")
+        );
+        assert_eq!(translated(words("polyvirt"), mock()), words("polyvirt"));
+    }
+
+    #[test]
+    fn lengths_of_time() {
+        let seconds = |text: &str| text.parse::<Span>().map(|s| s.0.as_secs());
+        assert_eq!(seconds("90d"), Ok(7_776_000));
+        assert_eq!(seconds("45s"), Ok(45));
+        for wrong in ["", "d", "0s", "-1h", "1w", "ninety", "é"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,22 +1,25 @@
 //! The hypervisors that are linked in, and how a Provider is reached. A new one is one line here.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use polyvirt_api::infra::{Provider as ProviderObject, ProviderType, RuntimeMode};
-use polyvirt_contract::grpc::{self, Pem, ServerCheck, Target, TlsFiles};
 use polyvirt_contract::{Provider, ProviderError};
 use polyvirt_engine::link::session::Connector;
-use polyvirt_engine::provider::Runtime;
 use polyvirt_engine::provider::sessions::type_word;
+use polyvirt_engine::provider::{Place, Runtime, Way};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::{Problem, Reason};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_provider_qemu::{Qemu, QemuConfig};
+use polyvirt_runtimes::process::Processes;
+use polyvirt_runtimes::{External, Remote, Settings};
 use tokio::sync::OnceCell;
 
 /// Where QEMU's VMs are if the Provider does not say.
@@ -66,32 +69,39 @@ fn linked(kind: ProviderType) -> Option<Make> {
 /// What a provider in process was made from, and the provider.
 type Made = (String, Arc<InProcess>);
 
-/// Reaches providers in process or at an address.
+/// Reaches providers wherever their objects say that they run.
 pub struct Registry {
     client: Client,
+    external: External,
+    remote: Remote,
+    processes: Processes,
     /// Providers in process live as long as their object: their VMs may be in memory.
     servers: Mutex<HashMap<ObjectKey, Made>>,
 }
 
 impl Registry {
-    /// Secrets are read through the client.
-    pub fn new(client: Client) -> Self {
+    /// Secrets are read and pods are made through the client; child processes are this program.
+    pub fn new(client: Client, settings: Settings, program: PathBuf) -> Self {
         Self {
+            external: External::new(client.clone()),
+            remote: Remote::new(client.clone(), settings),
+            processes: Processes::new(program),
             client,
             servers: Mutex::default(),
         }
     }
 
-    fn in_process(
-        &self,
-        provider: &ProviderObject,
-    ) -> Result<(Arc<dyn Connector>, String), Problem> {
+    fn servers(&self) -> MutexGuard<'_, HashMap<ObjectKey, Made>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn in_process(&self, provider: &ProviderObject) -> Result<Way, Problem> {
         let Some(make) = linked(provider.spec.type_) else {
             return Err(not_linked(provider));
         };
         let made_from = format!("{:?}", provider.spec.endpoint);
         let key = ObjectKey::of(provider);
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.servers();
         let there = servers
             .get(&key)
             .filter(|(from, _)| *from == made_from)
@@ -101,95 +111,14 @@ impl Registry {
             None => Arc::new(InProcess::new(make(provider)?)),
         };
         servers.insert(key, (made_from.clone(), server.clone()));
-        Ok((server, made_from))
-    }
-
-    async fn external(
-        &self,
-        provider: &ProviderObject,
-    ) -> Result<(Arc<dyn Connector>, String), Problem> {
-        let Some(endpoint) = provider.spec.endpoint.as_deref() else {
-            return Err(Problem::new(
-                Reason::InvalidConfiguration,
-                "spec.endpoint",
-                "Mode External needs the address of the provider, for example grpc://host:9443",
-            ));
-        };
-        let address = endpoint
-            .trim_start_matches("grpc://")
-            .trim_start_matches("tcp://");
-        let (tls, version) = self.tls(provider, address).await?;
-        let mut target = Target::new(address);
-        target.tls = tls;
-        Ok((Arc::new(External(target)), format!("{endpoint} {version}")))
-    }
-
-    /// Plain text only where the object says so.
-    async fn tls(
-        &self,
-        provider: &ProviderObject,
-        address: &str,
-    ) -> Result<(Option<TlsFiles>, String), Problem> {
-        let tls = provider
-            .spec
-            .runtime
-            .as_ref()
-            .and_then(|r| r.service.as_ref())
-            .and_then(|s| s.tls.as_ref());
-        if tls.is_some_and(|t| !t.enabled) {
-            return Ok((None, "plain".to_owned()));
-        }
-        let secret = tls.and_then(|t| t.secret_ref.as_ref()).filter(|s| !s.name.is_empty()).ok_or_else(|| {
-            let text = "Name a Secret with tls.crt, tls.key and ca.crt, or set spec.runtime.service.tls.enabled to false for plain text";
-            Problem::new(Reason::InvalidConfiguration, "spec.runtime.service.tls.secretRef.name", text)
-        })?;
-        let check = if tls.is_some_and(|t| t.insecure_skip_verify) {
-            ServerCheck::Skip
-        } else {
-            ServerCheck::Full
-        };
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        self.tls_files(provider, &secret.name, host, check).await
-    }
-
-    async fn tls_files(
-        &self,
-        provider: &ProviderObject,
-        name: &str,
-        host: &str,
-        check: ServerCheck,
-    ) -> Result<(Option<TlsFiles>, String), Problem> {
-        let field = "spec.runtime.service.tls.secretRef.name";
-        let problem = |text: String| Problem::new(Reason::SecretInvalid, field, text);
-        let namespace = provider.metadata.namespace.as_deref().unwrap_or_default();
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let found = api
-            .get_opt(name)
-            .await
-            .map_err(|e| problem(format!("Secret {name} cannot be read: {e}")))?;
-        let secret = found.ok_or_else(|| {
-            problem(format!(
-                "Secret {name} does not exist. Create it with tls.crt, tls.key and ca.crt"
-            ))
-        })?;
-        let data = secret.data.unwrap_or_default();
-        let pem = |key: &str| {
-            let value = data
-                .get(key)
-                .ok_or_else(|| problem(format!("Secret {name} has no key {key}. Add it")))?;
-            Ok::<_, Problem>(Pem::Inline(value.0.clone().into()))
-        };
-        let files = TlsFiles {
-            ca: pem("ca.crt")?,
-            cert: pem("tls.crt")?,
-            key: pem("tls.key")?,
-            domain_name: Some(host.to_owned()),
-            check,
-        };
-        Ok((
-            Some(files),
-            secret.metadata.resource_version.unwrap_or_default(),
-        ))
+        Ok(Way {
+            connector: server,
+            made_from,
+            place: Place {
+                mode: Some(RuntimeMode::InProcess),
+                ..Place::default()
+            },
+        })
     }
 }
 
@@ -199,7 +128,7 @@ fn not_linked(provider: &ProviderObject) -> Problem {
         Reason::RuntimeUnsupported,
         "spec.runtime.mode",
         format!(
-            "Providers of type {kind} do not run inside the manager. Run one elsewhere and set mode External with its address"
+            "Providers of type {kind} are not part of this program. Run one in pods (mode Remote, with its image) or elsewhere (mode External, with its address)"
         ),
     )
 }
@@ -223,33 +152,73 @@ impl Registry {
         Ok(secret.metadata.resource_version.unwrap_or_default())
     }
 
-    async fn reach(
-        &self,
-        provider: &ProviderObject,
-    ) -> Result<(Arc<dyn Connector>, String), Problem> {
-        let mode = provider.spec.runtime.as_ref().map(|r| r.mode);
+    async fn reach(&self, provider: &ProviderObject) -> Result<Way, Problem> {
+        let mode = mode(provider);
+        self.leave_others(provider, mode).await?;
         match mode {
-            None if linked(provider.spec.type_).is_some() => self.in_process(provider),
-            Some(RuntimeMode::InProcess) => self.in_process(provider),
-            Some(RuntimeMode::External) => self.external(provider).await,
-            Some(RuntimeMode::Remote | RuntimeMode::Process) | None => Err(Problem::new(
-                Reason::RuntimeUnsupported,
-                "spec.runtime.mode",
-                "This version runs providers InProcess or reaches them at an address (External). Choose one of these modes",
-            )),
+            RuntimeMode::InProcess => self.in_process(provider),
+            RuntimeMode::External => self.external.way(provider).await,
+            RuntimeMode::Process => self.process(provider).await,
+            RuntimeMode::Remote => self.remote.way(provider).await,
         }
     }
+
+    async fn process(&self, provider: &ProviderObject) -> Result<Way, Problem> {
+        match linked(provider.spec.type_) {
+            Some(_) => self.processes.way(provider).await,
+            None => Err(not_linked(provider)),
+        }
+    }
+
+    /// What a Provider had where it no longer is to run goes first, so that two never work side by side.
+    async fn leave_others(
+        &self,
+        provider: &ProviderObject,
+        mode: RuntimeMode,
+    ) -> Result<(), Problem> {
+        let key = ObjectKey::of(provider);
+        if mode != RuntimeMode::Process {
+            self.processes.end(&key);
+        }
+        if mode != RuntimeMode::InProcess {
+            self.servers().remove(&key);
+        }
+        let status = provider.status.as_ref().and_then(|s| s.runtime.as_ref());
+        let was_remote = status.and_then(|r| r.mode) == Some(RuntimeMode::Remote);
+        if mode != RuntimeMode::Remote && was_remote {
+            self.remote.remove(provider).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the Provider's code is to run. One that does not say, and is linked in, needs no pod.
+fn mode(provider: &ProviderObject) -> RuntimeMode {
+    let said = provider.spec.runtime.as_ref().map(|r| r.mode);
+    let unsaid = match linked(provider.spec.type_) {
+        Some(_) => RuntimeMode::InProcess,
+        None => RuntimeMode::Remote,
+    };
+    said.unwrap_or(unsaid)
 }
 
 #[async_trait]
 impl Runtime for Registry {
-    async fn connector(
-        &self,
-        provider: &ProviderObject,
-    ) -> Result<(Arc<dyn Connector>, String), Problem> {
+    async fn way(&self, provider: &ProviderObject) -> Result<Way, Problem> {
         let credentials = self.credentials(provider).await?;
-        let (connector, made_from) = self.reach(provider).await?;
-        Ok((connector, format!("{made_from} {credentials}")))
+        let mut way = self.reach(provider).await?;
+        way.made_from = format!("{} {credentials}", way.made_from);
+        Ok(way)
+    }
+
+    async fn forget(&self, provider: &ObjectKey) {
+        self.processes.end(provider);
+        self.remote.forget(provider);
+        self.servers().remove(provider);
+    }
+
+    fn news(&self) -> BoxStream<'static, ObjectKey> {
+        self.remote.news()
     }
 }
 
@@ -273,14 +242,5 @@ impl Connector for InProcess {
     async fn connect(&self) -> Result<Arc<dyn Provider>, ProviderError> {
         let opened = self.opened.get_or_try_init(|| (self.open)()).await?;
         Ok(opened.clone())
-    }
-}
-
-struct External(Target);
-
-#[async_trait]
-impl Connector for External {
-    async fn connect(&self) -> Result<Arc<dyn Provider>, ProviderError> {
-        Ok(Arc::new(grpc::connect(self.0.clone())?))
     }
 }

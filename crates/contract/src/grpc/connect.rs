@@ -16,7 +16,7 @@ use crate::error::ProviderError;
 
 use super::client::Client;
 use super::deadline::Deadlines;
-use super::tls::TlsFiles;
+use super::tls::{TlsFiles, TlsSource};
 use super::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 /// Calls that queue behind a failed attempt share its failure: else each would wait for an attempt of its own.
@@ -32,7 +32,7 @@ pub struct Target {
     /// `host:port`, or with `http://` or `https://` in front, which must then agree with `tls`.
     pub uri: String,
     /// mTLS; `None` for plain text.
-    pub tls: Option<TlsFiles>,
+    pub tls: Option<TlsSource>,
     /// How long it may take to connect, handshake included.
     pub connect_timeout: Duration,
     /// How long each call may take.
@@ -52,8 +52,8 @@ impl Target {
 
     /// With mTLS.
     #[must_use]
-    pub fn with_tls(mut self, tls: TlsFiles) -> Self {
-        self.tls = Some(tls);
+    pub fn with_tls(mut self, tls: impl Into<TlsSource>) -> Self {
+        self.tls = Some(tls.into());
         self
     }
 
@@ -157,7 +157,7 @@ impl DialError {
 struct Dialler {
     host: String,
     port: u16,
-    tls: Option<TlsFiles>,
+    tls: Option<TlsSource>,
     timeout: Duration,
     connections: Connections,
     failed: Mutex<Option<(Instant, DialError)>>,
@@ -191,7 +191,7 @@ impl Dialler {
             .map_err(|e| DialError(format!("{}:{}: {e}", self.host, self.port).into()))?;
         let io: Box<dyn Io> = match &self.tls {
             None => Box::new(stream),
-            Some(tls) => Box::new(self.handshake(tls, stream).await?),
+            Some(tls) => Box::new(self.handshake(&tls.files(), stream).await?),
         };
         Ok(TokioIo::new(io))
     }

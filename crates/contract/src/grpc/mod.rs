@@ -23,7 +23,7 @@ pub use metadata::{IDENTITY, NAME, NAMESPACE, REQUEST_ID};
 pub use serve::{Listen, ServeError, ServeOptions, serve};
 pub use server::Server;
 pub use status::{from_status, to_status};
-pub use tls::{Clients, Pem, ServerCheck, ServerTls, TlsError, TlsFiles};
+pub use tls::{Clients, Pem, ServerCheck, ServerTls, TlsError, TlsFiles, TlsSource};
 
 /// Enough for any message of `provider.v1`; the list of all VMs is the largest.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;

@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::sync::watch;
 
 use super::tls_names::NamedClients;
 use super::tls_unchecked::Unchecked;
@@ -135,6 +136,35 @@ impl TlsFiles {
         let mut config = builder.with_client_auth_cert(material.chain, material.key)?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(config)
+    }
+}
+
+/// Where the certificates of a client come from.
+#[derive(Clone, Debug)]
+pub enum TlsSource {
+    /// Always the same files, or texts.
+    Fixed(TlsFiles),
+    /// What is there when a connection is made, so that renewed certificates need no new client.
+    Live(watch::Receiver<TlsFiles>, String),
+}
+
+impl From<TlsFiles> for TlsSource {
+    fn from(files: TlsFiles) -> Self {
+        Self::Fixed(files)
+    }
+}
+
+impl TlsSource {
+    /// Certificates that are renewed, for a server of this name.
+    pub fn live(files: watch::Receiver<TlsFiles>, domain_name: impl Into<String>) -> Self {
+        Self::Live(files, domain_name.into())
+    }
+
+    pub(super) fn files(&self) -> TlsFiles {
+        match self {
+            Self::Fixed(files) => files.clone(),
+            Self::Live(files, name) => files.borrow().clone().with_domain_name(name),
+        }
     }
 }
 

@@ -6,14 +6,17 @@
 //!
 //! Health is what the hypervisor answers, not whether a pod runs.
 
+mod place_report;
 mod report;
 pub mod sessions;
 pub mod unclaimed;
+pub mod way;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use polyvirt_api::infra::Provider;
+use polyvirt_plan::Problem;
 
 use crate::cluster::{self, About, ClusterError, Patch};
 use crate::context::Context;
@@ -22,12 +25,13 @@ use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::Target;
 use crate::shared::{Protection, Usage, protect, status_body};
 
-pub use sessions::{Runtime, Sessions, labels};
+pub use sessions::{Sessions, labels};
+pub use way::{Place, Pods, Runtime, Security, Way};
 
 /// Brings one Provider's link and status up to date.
 pub async fn reconcile(ctx: &Context, sessions: &Sessions, key: &ObjectKey) -> Next {
     let Some(provider) = ctx.stores.providers.get(key) else {
-        sessions.forget(key);
+        sessions.forget(key).await;
         return Next::Idle;
     };
     match pass(ctx, sessions, key, &provider).await {
@@ -50,16 +54,18 @@ async fn pass(
     if protection == Protection::Released {
         return Ok(Next::Idle);
     }
-    let problem = sessions.ensure(provider).await.err();
+    let place = sessions.ensure(provider).await;
     let old = provider.status.clone().unwrap_or_default();
     let view = ctx.links.get(object).map(|link| link.view());
     let new = report::status(
         ctx,
         provider,
-        view.as_ref(),
-        problem.as_ref(),
-        &usage,
-        protection,
+        &report::Findings {
+            view: view.as_ref(),
+            place: place.as_ref(),
+            usage: &usage,
+            protection,
+        },
     );
     if report::differs(&old, &new) {
         let body = Patch::Status(status_body(&key, &new));
@@ -72,6 +78,15 @@ async fn pass(
             ctx.cluster.event(&about, note);
         }
     }
-    // A Secret that is missing may appear without a word to us if it is not watched.
-    Ok(problem.map_or(Next::Idle, |_| Next::After(Duration::from_secs(30))))
+    Ok(look_again(&place))
+}
+
+/// A Secret that is missing may appear without a word to us if it is not watched, and a pod may change its excuse.
+fn look_again(place: &Result<Place, Problem>) -> Next {
+    let soon = Duration::from_secs(30);
+    match place {
+        Ok(place) if place.pods.as_ref().is_some_and(|p| p.trouble.is_some()) => Next::After(soon),
+        Ok(place) => place.look_again.map_or(Next::Idle, Next::After),
+        Err(_) => Next::After(soon),
+    }
 }

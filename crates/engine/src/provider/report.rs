@@ -2,9 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polyvirt_api::infra::{
-    CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature,
-    ProviderRuntimeStatus, ProviderStatus, ReportedCapabilities, ResourceUsage, RuntimePhase,
-    UsageStats,
+    CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature, ProviderStatus,
+    ReportedCapabilities, ResourceUsage, UsageStats,
 };
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
@@ -13,30 +12,39 @@ use polyvirt_plan::{Note, Problem, Reason};
 use crate::context::Context;
 use crate::link::session::totals;
 use crate::link::{Standing, View};
+use crate::provider::{Place, place_report};
 use crate::shared::{Protection, Usage};
 
-/// The status for how the link stands.
-pub fn status(
-    ctx: &Context,
-    provider: &Provider,
-    view: Option<&View>,
-    problem: Option<&Problem>,
-    usage: &Usage,
-    protection: Protection,
-) -> ProviderStatus {
+/// What a pass has found out.
+pub struct Findings<'a> {
+    /// How the link stands.
+    pub view: Option<&'a View>,
+    /// Where the code runs, or why it does not.
+    pub place: Result<&'a Place, &'a Problem>,
+    /// Who uses the Provider.
+    pub usage: &'a Usage,
+    /// Whether it may go.
+    pub protection: Protection,
+}
+
+/// The status for what was found.
+pub fn status(ctx: &Context, provider: &Provider, found: &Findings<'_>) -> ProviderStatus {
+    let Findings {
+        view, place, usage, ..
+    } = *found;
     let mut new = provider.status.clone().unwrap_or_default();
     new.observed_generation = provider.metadata.generation;
     new.connected_vms = Some(usage.number());
-    if problem.is_none() && is_connecting(view) && new.healthy.is_some() {
+    if place.is_ok() && is_connecting(view) && new.healthy.is_some() {
         // This process has just begun. What the last one knew is still the best that can be told.
         return new;
     }
-    let finding = match (problem, view) {
-        (Some(problem), _) => misconfigured(&mut new, problem),
-        (None, None) => connecting(),
-        (None, Some(view)) => standing(&mut new, view),
+    let finding = match (place, view) {
+        (Err(problem), _) => misconfigured(&mut new, problem),
+        (Ok(_), None) => connecting(),
+        (Ok(place), Some(view)) => place_report::excused(standing(&mut new, view), place),
     };
-    runtime(&mut new, provider, &finding);
+    new.runtime = Some(place_report::runtime(provider, place.ok(), &finding));
     if let Some(view) = view {
         offers(&mut new, view);
     }
@@ -44,7 +52,7 @@ pub fn status(
         new.last_health_check = Some(Time(ctx.now()));
     }
     new.healthy = Some(finding.truth == Truth::True);
-    put_conditions(ctx, provider, &mut new, finding, usage, protection);
+    put_conditions(ctx, provider, &mut new, finding, found);
     new
 }
 
@@ -105,29 +113,6 @@ fn standing(status: &mut ProviderStatus, view: &View) -> Finding {
             )
         }
     }
-}
-
-fn runtime(status: &mut ProviderStatus, provider: &Provider, finding: &Finding) {
-    let mode = provider.spec.runtime.as_ref().map(|r| r.mode);
-    let phase = match (finding.truth, finding.reason) {
-        (Truth::True, _) => RuntimePhase::Running,
-        (Truth::Unknown, _) => RuntimePhase::Starting,
-        (
-            Truth::False,
-            Reason::RuntimeUnsupported | Reason::InvalidConfiguration | Reason::SecretInvalid,
-        ) => RuntimePhase::Failed,
-        (Truth::False, _) => RuntimePhase::Pending,
-    };
-    let ready = i32::from(finding.truth == Truth::True);
-    status.runtime = Some(ProviderRuntimeStatus {
-        mode: Some(mode.unwrap_or_default()),
-        phase: Some(phase),
-        message: Some(finding.message.clone()),
-        endpoint: provider.spec.endpoint.clone(),
-        ready_replicas: Some(ready),
-        available_replicas: Some(ready),
-        ..ProviderRuntimeStatus::default()
-    });
 }
 
 fn offers(status: &mut ProviderStatus, view: &View) {
@@ -233,20 +218,23 @@ fn put_conditions(
     provider: &Provider,
     status: &mut ProviderStatus,
     ready: Finding,
-    usage: &Usage,
-    protection: Protection,
+    found: &Findings<'_>,
 ) {
     let generation = provider.metadata.generation;
     let known = status.reported_capabilities.is_some();
     let list = &mut status.conditions;
     let mut put = |finding| conditions::set(list, finding, generation, ctx.now());
-    for kind in [kind::RUNTIME_READY, kind::AVAILABLE] {
-        put(Finding {
-            kind,
-            ..ready.clone()
-        });
-    }
+    put(place_report::runtime_ready(&ready, found.place.ok()));
+    put(Finding {
+        kind: kind::AVAILABLE,
+        ..ready.clone()
+    });
     put(ready);
+    match found.place.ok().and_then(place_report::security) {
+        Some(finding) => put(finding),
+        None => conditions::clear(list, kind::TLS_CONFIGURED),
+    }
+    let mut put = |finding| conditions::set(list, finding, generation, ctx.now());
     put(if known {
         Finding::new(
             kind::CAPABILITIES,
@@ -262,8 +250,8 @@ fn put_conditions(
             "Read when it is connected",
         )
     });
-    match protection {
-        Protection::Blocked => put(usage.blocked()),
+    match found.protection {
+        Protection::Blocked => put(found.usage.blocked()),
         _ => conditions::clear(list, kind::DELETING),
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use polyvirt_api::infra::{Provider, ProviderType};
 use polyvirt_contract::{ErrorKind, ProviderError};
 use polyvirt_plan::Problem;
@@ -14,15 +13,8 @@ use crate::context::Clock;
 use crate::link::session::{Connector, Listener, Session, Timing};
 use crate::link::{Link, Links, Standing};
 use crate::metrics::{Metrics, ProviderLabels};
+use crate::provider::way::{Place, Runtime, Way};
 use crate::runtime::key::ObjectKey;
-
-/// Decides how a Provider is reached: in process, at an address, …
-#[async_trait]
-pub trait Runtime: Send + Sync {
-    /// A way to connect, and a text that changes exactly when the session must be made anew.
-    async fn connector(&self, provider: &Provider)
-    -> Result<(Arc<dyn Connector>, String), Problem>;
-}
 
 struct Running {
     made_from: String,
@@ -61,28 +53,28 @@ impl Sessions {
         }
     }
 
-    /// Makes sure that a session made from the present object runs.
-    pub async fn ensure(&self, provider: &Provider) -> Result<(), Problem> {
+    /// Makes sure that a session made from the present object runs, and tells where.
+    pub async fn ensure(&self, provider: &Provider) -> Result<Place, Problem> {
+        let found = self.runtime.way(provider).await;
+        let way = found.inspect_err(|problem| self.refuse(&ObjectKey::of(provider), problem))?;
+        let place = way.place.clone();
+        self.keep(provider, way);
+        Ok(place)
+    }
+
+    fn keep(&self, provider: &Provider, way: Way) {
         let key = ObjectKey::of(provider);
-        let (connector, made_from) = match self.runtime.connector(provider).await {
-            Ok(found) => found,
-            Err(problem) => {
-                self.refuse(&key, &problem);
-                return Err(problem);
-            }
-        };
-        let made_from = format!("{made_from} {:?}", provider.spec.health_check);
+        let made_from = format!("{} {:?}", way.made_from, provider.spec.health_check);
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.get(&key).is_some_and(|r| r.made_from == made_from) {
-            return Ok(());
+            return;
         }
         if let Some(old) = running.remove(&key) {
             old.stop.cancel();
         }
         let stop = self.stop.child_token();
-        tokio::spawn(self.session(provider, connector).run(stop.clone()));
+        tokio::spawn(self.session(provider, way.connector).run(stop.clone()));
         running.insert(key, Running { made_from, stop });
-        Ok(())
     }
 
     /// A replaced link keeps what the last one knew of the provider's VMs out: everything is told anew.
@@ -133,9 +125,10 @@ impl Sessions {
     }
 
     /// The Provider is gone, and with it what a refusal left.
-    pub fn forget(&self, key: &ObjectKey) {
+    pub async fn forget(&self, key: &ObjectKey) {
         self.end(key);
         self.links.remove(key);
+        self.runtime.forget(key).await;
     }
 }
 

@@ -171,6 +171,11 @@ impl Dispatcher {
         }
     }
 
+    /// Something changed where a Provider's code runs.
+    pub fn place_changed(&self, provider: &ObjectKey) {
+        self.wake(Kind::Provider, provider, Urgency::Event);
+    }
+
     /// A class changed.
     pub fn class_changed(&self, change: &Change<VMClass>, source: Source) {
         self.referenced(change, Kind::VMClass, Target::Class, source);

@@ -12,9 +12,12 @@ use crate::cli::Conformance;
 /// Runs the suite against a provider at an address, and prints a line a check.
 pub async fn run(options: Conformance) -> anyhow::Result<()> {
     let mut target = Target::new(&options.address);
-    target.tls = options.tls_dir.clone().map(TlsFiles::in_directory);
-    if let (Some(tls), Some(name)) = (target.tls.take(), &options.server_name) {
-        target.tls = Some(tls.with_domain_name(name));
+    if let Some(folder) = options.tls_dir.clone() {
+        let files = TlsFiles::in_directory(folder);
+        target = target.with_tls(match &options.server_name {
+            Some(name) => files.with_domain_name(name),
+            None => files,
+        });
     }
     let provider = grpc::connect(target).context("The address cannot be used")?;
     let profile = if options.basic {

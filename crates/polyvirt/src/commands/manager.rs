@@ -8,6 +8,8 @@ use kube::{Client, Config};
 use polyvirt_engine::leader::{Elector, Terms};
 use polyvirt_engine::manager::{self, Manager};
 use polyvirt_engine::metrics::Metrics;
+use polyvirt_pki::Lifetimes;
+use polyvirt_runtimes::Settings;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +27,8 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
         namespaces: options.namespaces.clone(),
         concurrency: options.concurrency,
     };
-    let registry = Arc::new(Registry::new(client.clone()));
+    let program = std::env::current_exe().context("The program's own file cannot be found")?;
+    let registry = Arc::new(Registry::new(client.clone(), settings(&options), program));
     let manager = Manager::new(client.clone(), config, registry, metrics.clone());
     let standby = watch::Sender::new(false);
     serve(&options, &manager, &metrics, standby.subscribe()).await?;
@@ -79,6 +82,22 @@ fn stop_token() -> CancellationToken {
     stop
 }
 
+/// What the pods of providers are made of.
+fn settings(options: &cli::Manager) -> Settings {
+    let pairs = options.provider_clients.iter();
+    let labels = pairs.filter_map(|pair| pair.split_once('='));
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Settings {
+        image: options.provider_image.clone().filter(|i| !i.is_empty()),
+        types: options.provider_types.clone(),
+        manager_namespace: lease_namespace(options),
+        manager_labels: labels.collect(),
+        cluster_domain: options.cluster_domain.clone(),
+        namespaces: options.namespaces.clone(),
+        lifetimes: Lifetimes::of_leaf(options.certificate_lifetime.0),
+    }
+}
+
 /// The file in which a pod finds its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -112,7 +131,10 @@ async fn serve(
     if let Some(address) = options.health_probe_bind_address.0 {
         // One that stands by is as ready as it can be.
         let filled = manager.ready();
-        let ready = move || *filled.borrow() || *standby.borrow();
+        let ready = move || match *filled.borrow() || *standby.borrow() {
+            true => Ok(()),
+            false => Err("the caches are not filled yet".to_owned()),
+        };
         probes::serve("health", address, probes::health(ready)).await?;
     }
     Ok(())

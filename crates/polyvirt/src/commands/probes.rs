@@ -15,24 +15,34 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// Alive always; ready when it is said to be.
-pub fn health(is_ready: impl Fn() -> bool + Clone + Send + Sync + 'static) -> Router {
-    let readiness = move || {
-        let ready = is_ready();
-        async move {
-            if ready {
-                (StatusCode::OK, "ok")
-            } else {
-                (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "not ready: the caches are not filled yet",
-                )
+/// Ready, or why not.
+pub type Readiness = Result<(), String>;
+
+/// Alive always; ready when it is said to be. `/health` says both, for those who know it from other providers.
+pub fn health(state: impl Fn() -> Readiness + Clone + Send + Sync + 'static) -> Router {
+    let readiness = {
+        let state = state.clone();
+        move || {
+            let ready = state();
+            async move {
+                match ready {
+                    Ok(()) => (StatusCode::OK, "ok".to_owned()),
+                    Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}")),
+                }
             }
         }
+    };
+    let summary = move || {
+        let (status, ready) = match state() {
+            Ok(()) => ("ok", String::new()),
+            Err(why) => ("degraded", why),
+        };
+        async move { axum::Json(serde_json::json!({"status": status, "message": ready})) }
     };
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(readiness))
+        .route("/health", get(summary))
 }
 
 /// The counters, as OpenMetrics text.

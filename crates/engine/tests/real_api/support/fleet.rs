@@ -8,7 +8,7 @@ use polyvirt_api::infra::Provider as ProviderObject;
 use polyvirt_contract::grpc::{Target, connect};
 use polyvirt_contract::{Provider, ProviderError};
 use polyvirt_engine::link::session::Connector;
-use polyvirt_engine::provider::Runtime;
+use polyvirt_engine::provider::{Place, Runtime, Way};
 use polyvirt_plan::{Problem, Reason};
 
 /// How a Provider is reached.
@@ -41,16 +41,19 @@ impl Fleet {
 
 #[async_trait]
 impl Runtime for Fleet {
-    async fn connector(
-        &self,
-        provider: &ProviderObject,
-    ) -> Result<(Arc<dyn Connector>, String), Problem> {
+    async fn way(&self, provider: &ProviderObject) -> Result<Way, Problem> {
         let name = provider.metadata.name.as_deref().unwrap_or_default();
+        let way = |connector: Arc<dyn Connector>, made_from| Way {
+            connector,
+            made_from,
+            place: Place::default(),
+        };
         match self.get(name) {
-            Some(Route::Direct(server)) => Ok((Arc::new(Direct(server)), "direct".to_owned())),
-            Some(Route::Wire(address)) => {
-                Ok((Arc::new(Wire(address.clone())), format!("wire {address}")))
-            }
+            Some(Route::Direct(server)) => Ok(way(Arc::new(Direct(server)), "direct".to_owned())),
+            Some(Route::Wire(address)) => Ok(way(
+                Arc::new(Wire(address.clone())),
+                format!("wire {address}"),
+            )),
             None => Err(Problem::new(
                 Reason::InvalidConfiguration,
                 "spec.endpoint",

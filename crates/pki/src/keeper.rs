@@ -1,0 +1,155 @@
+//! The Secret with the keyring. Whoever works with it reads it anew now and then; a write that somebody else was quicker to
+//! make is not made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::sync::Mutex;
+
+use crate::authority::PkiError;
+use crate::keyring::{Keyring, KeyringError};
+use crate::rotation::{Lifetimes, Move};
+
+/// How long a keyring is believed without looking at the Secret.
+const FRESH: SignedDuration = SignedDuration::from_mins(10);
+
+/// Why there is no keyring.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// The API server does not give or take it.
+    #[error("The Secret {0} with the certificate authority cannot be used: {1}")]
+    Cluster(String, kube::Error),
+    /// What is there is none.
+    #[error("The Secret {0} holds no certificate authority: {1}. Delete it, and a new one is made")]
+    Spoilt(String, KeyringError),
+    /// Nothing can be signed.
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+}
+
+struct Read {
+    keyring: Arc<Keyring>,
+    at: Timestamp,
+}
+
+/// Keeps the keyring of one Secret.
+pub struct Keeper {
+    api: Api<Secret>,
+    name: String,
+    /// For how long what it signs is valid.
+    pub lifetimes: Lifetimes,
+    read: Mutex<Option<Read>>,
+}
+
+impl Keeper {
+    /// For the Secret of that namespace and name, which need not exist yet.
+    pub fn new(client: Client, namespace: &str, name: &str, lifetimes: Lifetimes) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            lifetimes,
+            read: Mutex::new(None),
+        }
+    }
+
+    /// The keyring as it is to be now: made if there is none, turned if that is due.
+    pub async fn keyring(&self, now: Timestamp) -> Result<Arc<Keyring>, KeeperError> {
+        let mut read = self.read.lock().await;
+        let known = read.as_ref().filter(|read| self.is_good(read, now));
+        if let Some(known) = known {
+            return Ok(known.keyring.clone());
+        }
+        let keyring = Arc::new(self.up_to_date(now).await?);
+        *read = Some(Read {
+            keyring: keyring.clone(),
+            at: now,
+        });
+        Ok(keyring)
+    }
+
+    /// When the keyring is to be looked at again.
+    pub async fn look_again(&self, now: Timestamp) -> Result<Duration, KeeperError> {
+        let keyring = self.keyring(now).await?;
+        Ok(match keyring.due(&self.lifetimes, now) {
+            Move::Wait(until) => {
+                Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO)
+            }
+            _ => Duration::ZERO,
+        })
+    }
+
+    fn is_good(&self, read: &Read, now: Timestamp) -> bool {
+        let fresh = now.duration_since(read.at) < FRESH;
+        fresh && matches!(read.keyring.due(&self.lifetimes, now), Move::Wait(_))
+    }
+
+    async fn up_to_date(&self, now: Timestamp) -> Result<Keyring, KeeperError> {
+        loop {
+            let Some(secret) = self.find().await? else {
+                if let Some(made) = self.first(now).await? {
+                    return Ok(made);
+                }
+                continue;
+            };
+            let keyring = self.read(&secret)?;
+            let step = keyring.due(&self.lifetimes, now);
+            if matches!(step, Move::Wait(_)) {
+                return Ok(keyring);
+            }
+            let turned = keyring.turned(step, &self.lifetimes, now)?;
+            tracing::info!(
+                secret = self.name,
+                ?step,
+                "the certificate authority is rotated"
+            );
+            if self.replace(secret, &turned).await? {
+                return Ok(turned);
+            }
+        }
+    }
+
+    async fn find(&self) -> Result<Option<Secret>, KeeperError> {
+        let found = self.api.get_opt(&self.name).await;
+        found.map_err(|error| self.failed(error))
+    }
+
+    /// `None` if somebody else was quicker.
+    async fn first(&self, now: Timestamp) -> Result<Option<Keyring>, KeeperError> {
+        let made = Keyring::make(&self.lifetimes, now)?;
+        let secret = made.to_secret(&self.name);
+        match self.api.create(&PostParams::default(), &secret).await {
+            Ok(_) => Ok(Some(made)),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// False if somebody else was quicker.
+    async fn replace(&self, old: Secret, turned: &Keyring) -> Result<bool, KeeperError> {
+        let mut new = turned.to_secret(&self.name);
+        new.metadata.resource_version = old.metadata.resource_version;
+        let written = self
+            .api
+            .replace(&self.name, &PostParams::default(), &new)
+            .await;
+        match written {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+                Ok(false)
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn read(&self, secret: &Secret) -> Result<Keyring, KeeperError> {
+        Keyring::from_secret(secret).map_err(|why| KeeperError::Spoilt(self.name.clone(), why))
+    }
+
+    fn failed(&self, error: kube::Error) -> KeeperError {
+        KeeperError::Cluster(self.name.clone(), error)
+    }
+}

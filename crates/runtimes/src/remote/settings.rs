@@ -1,0 +1,86 @@
+//! What the manager is told about the pods of providers.
+
+use std::collections::BTreeMap;
+
+use polyvirt_api::infra::{Provider, ProviderType};
+use polyvirt_engine::provider::sessions::type_word;
+use polyvirt_pki::Lifetimes;
+use polyvirt_plan::{Problem, Reason};
+
+/// What the manager is told about the pods of providers.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The image of providers that name none.
+    pub image: Option<String>,
+    /// The types that may run in pods; empty for all.
+    pub types: Vec<String>,
+    /// Where the manager runs: its certificate authority is there, and it alone may call providers.
+    pub manager_namespace: String,
+    /// The labels of the manager's pods.
+    pub manager_labels: BTreeMap<String, String>,
+    /// The last part of all names of Services.
+    pub cluster_domain: String,
+    /// Namespaces that the manager works in; empty for all.
+    pub namespaces: Vec<String>,
+    /// How long certificates live.
+    pub lifetimes: Lifetimes,
+}
+
+/// Whose image a provider runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// The manager's own: it takes our words and reads certificates anew by itself.
+    Ours(String),
+    /// Another: it is given what the contract says, and no more.
+    Named(String),
+}
+
+impl Image {
+    /// As a pod names it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Ours(name) | Self::Named(name) => name,
+        }
+    }
+}
+
+impl Settings {
+    /// The image for a Provider.
+    pub fn image_for(&self, provider: &Provider) -> Result<Image, Problem> {
+        self.allow(provider.spec.type_)?;
+        let named = provider.spec.runtime.as_ref().and_then(|r| r.image.clone());
+        match (named, self.image.clone()) {
+            (Some(named), ours) if Some(&named) != ours.as_ref() => Ok(Image::Named(named)),
+            (_, Some(ours)) if is_served(provider.spec.type_) => Ok(Image::Ours(ours)),
+            (_, Some(_)) => Err(no_image(provider, "This type is not part of our image")),
+            (_, None) => Err(no_image(
+                provider,
+                "The manager was given no image for providers",
+            )),
+        }
+    }
+
+    fn allow(&self, kind: ProviderType) -> Result<(), Problem> {
+        let word = type_word(kind);
+        if self.types.is_empty() || self.types.iter().any(|t| t == word) {
+            return Ok(());
+        }
+        let text = format!(
+            "Providers of type {word} are switched off in this installation; set providers.{word}.enabled in the values of the chart"
+        );
+        Err(Problem::new(Reason::RuntimeUnsupported, "spec.type", text))
+    }
+}
+
+/// Types that our image can serve from a pod. QEMU is not: it runs VMs on the machine that it is on.
+fn is_served(kind: ProviderType) -> bool {
+    kind == ProviderType::Mock
+}
+
+fn no_image(provider: &Provider, why: &str) -> Problem {
+    let kind = type_word(provider.spec.type_);
+    let text = format!(
+        "{why}: name one that serves {kind} here, or choose another spec.runtime.mode (External, Process, InProcess)"
+    );
+    Problem::new(Reason::InvalidConfiguration, "spec.runtime.image", text)
+}
