@@ -134,7 +134,9 @@ impl Authority {
 /// The beginning of a digest: enough to tell one text from another.
 pub fn mark(text: &[u8]) -> String {
     let digest = Sha256::digest(text);
-    digest[..8].iter().map(|b| format!("{b:02x}")).collect()
+    let beginning = digest.iter().take(8);
+    let number = beginning.fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+    format!("{number:016x}")
 }
 
 fn authority_params(key: &KeyPair) -> CertificateParams {

@@ -135,7 +135,7 @@ impl Elector {
                 Err(error) => {
                     // The time decides then.
                     tracing::warn!(lease = self.lease, %error, "the Lease cannot be watched, so taking over from a manager that stops is slow; allow this account to watch it");
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
             }
         };

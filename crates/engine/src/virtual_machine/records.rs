@@ -131,7 +131,8 @@ impl Pass<'_> {
             OperationKind::Reconfigure => self.record.applied.shape = None,
             OperationKind::Revert => self.record_revert(),
             OperationKind::Reboot => {
-                self.record.reboot_handled = record::object(&self.vm).reboot.to_owned();
+                let asked = record::object(&self.vm).reboot;
+                asked.clone_into(&mut self.record.reboot_handled);
             }
             _ => self.record.applied.power = None,
         }

@@ -131,9 +131,10 @@ async fn serve(
     if let Some(address) = options.health_probe_bind_address.0 {
         // One that stands by is as ready as it can be.
         let filled = manager.ready();
-        let ready = move || match *filled.borrow() || *standby.borrow() {
-            true => Ok(()),
-            false => Err("the caches are not filled yet".to_owned()),
+        let is_ready = move || *filled.borrow() || *standby.borrow();
+        let ready = move || {
+            let unfilled = || "the caches are not filled yet".to_owned();
+            is_ready().then_some(()).ok_or_else(unfilled)
         };
         probes::serve("health", address, probes::health(ready)).await?;
     }

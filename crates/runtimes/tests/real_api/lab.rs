@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use polyvirt_api::infra::Provider;
@@ -110,7 +110,7 @@ impl Lab {
         let object: DynamicObject = serde_json::from_value(object).expect("an object");
         let api = self.api("", "Secret");
         if api.get_opt(name).await.expect("answers").is_some() {
-            api.delete(name, &Default::default())
+            api.delete(name, &DeleteParams::default())
                 .await
                 .expect("deleted");
         }

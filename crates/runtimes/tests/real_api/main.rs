@@ -1,5 +1,10 @@
 //! What a Provider of mode Remote gets, on a real API server. No pod runs here: `make e2e` has those.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
 
 mod lab;
 mod objects;

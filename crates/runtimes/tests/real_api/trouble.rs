@@ -1,5 +1,6 @@
 //! What cannot be made, and what is said then.
 
+use kube::api::{PatchParams, PostParams};
 use polyvirt_engine::provider::Security;
 use polyvirt_plan::{Problem, Reason};
 use serde_json::{Value, json};
@@ -62,7 +63,7 @@ async fn an_object_of_somebody_else_is_left_alone() {
     });
     let api = lab.api("", "ServiceAccount");
     let theirs = serde_json::from_value(theirs).expect("an object");
-    api.create(&Default::default(), &theirs)
+    api.create(&PostParams::default(), &theirs)
         .await
         .expect("made");
     let told = problem(&lab, mock()).await;
@@ -107,12 +108,14 @@ async fn a_pod_that_does_not_come_up_says_why() {
     });
     let api = lab.api("", "Pod");
     let pod = serde_json::from_value(pod).expect("an object");
-    api.create(&Default::default(), &pod).await.expect("made");
+    api.create(&PostParams::default(), &pod)
+        .await
+        .expect("made");
     let status = json!({"status": {"containerStatuses": [{
         "name": "provider", "image": "x", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}},
     }]}});
-    let params = Default::default();
+    let params = PatchParams::default();
     api.patch_status("stuck-1", &params, &kube::api::Patch::Merge(status))
         .await
         .expect("patched");
