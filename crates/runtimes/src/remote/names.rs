@@ -101,7 +101,7 @@ mod tests {
         let long = "a-namespace-with-a-very-long-name-that-somebody-chose";
         let names: Vec<_> = ["first-provider", "first-provided", "a.b", "a-b"]
             .iter()
-            .map(|name| ObjectKey::new(long, *name))
+            .map(|name| ObjectKey::new(long, name))
             .flat_map(|key| [object_name(&key), tls_secret_name(&key)])
             .collect();
         for (i, name) in names.iter().enumerate() {
