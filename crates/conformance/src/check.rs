@@ -65,6 +65,8 @@ pub enum Need {
     Extension(Extension),
     /// A capability, by its name.
     Capability(&'static str, fn(&Capabilities) -> bool),
+    /// Fields of a VirtualMachine below this path, as far as the provider says which it honours.
+    Fields(&'static str),
     /// Something that the profile gives, by its name.
     Given(&'static str, fn(&Profile) -> bool),
 }
@@ -88,10 +90,19 @@ impl Need {
                 has(&offered.capabilities),
                 format!("the provider does not say that it has {name}"),
             ),
+            Self::Fields(path) => (
+                honours(offered, path),
+                format!("the provider says that it honours nothing of {path}"),
+            ),
             Self::Given(name, given) => (given(profile), format!("the profile gives no {name}")),
         };
         (!there).then_some(reason)
     }
+}
+
+fn honours(offered: &Offered, path: &str) -> bool {
+    let told = offered.features.honoured_fields.as_ref();
+    told.is_none_or(|fields| fields.iter().any(|field| field.starts_with(path)))
 }
 
 impl fmt::Debug for Need {
@@ -100,6 +111,7 @@ impl fmt::Debug for Need {
             Self::Full => f.write_str("Full"),
             Self::Extension(extension) => write!(f, "Extension({extension:?})"),
             Self::Capability(name, _) => write!(f, "Capability({name})"),
+            Self::Fields(path) => write!(f, "Fields({path})"),
             Self::Given(name, _) => write!(f, "Given({name})"),
         }
     }

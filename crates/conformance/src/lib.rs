@@ -10,11 +10,13 @@
 
 mod check;
 mod checks;
+mod junit;
 mod lab;
 mod profile;
 mod report;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use polyvirt_contract::Provider;
 
@@ -32,17 +34,31 @@ pub fn suite() -> Vec<Check> {
 
 /// Runs the suite. A provider that cannot even say what it offers fails every check, with that as the reason.
 pub async fn run(provider: Arc<dyn Provider>, profile: &Profile) -> Report {
+    run_telling(provider, profile, |_| ()).await
+}
+
+/// The same, and tells of each check as soon as it has ended.
+pub async fn run_telling(
+    provider: Arc<dyn Provider>,
+    profile: &Profile,
+    mut tell: impl FnMut(&Outcome),
+) -> Report {
     let mut report = Report::default();
     let offered = Offered::ask(provider.as_ref()).await;
     for check in suite() {
+        let begin = Instant::now();
         let verdict = match &offered {
             Ok(offered) => judge(&check, &provider, profile, offered).await,
             Err(failure) => Verdict::Fail(failure.to_string()),
         };
-        report.outcomes.push(Outcome {
+        let outcome = Outcome {
             check: check.name,
+            promise: check.promise,
             verdict,
-        });
+            took: begin.elapsed(),
+        };
+        tell(&outcome);
+        report.outcomes.push(outcome);
     }
     report
 }

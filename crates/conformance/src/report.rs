@@ -1,6 +1,7 @@
 //! How a provider did.
 
 use std::fmt;
+use std::time::Duration;
 
 /// How one check ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,14 +14,26 @@ pub enum Verdict {
     NotApplicable(String),
 }
 
-/// One check and how it ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One check and how it ended. Two are the same however long they took.
+#[derive(Clone, Debug)]
 pub struct Outcome {
     /// The check's name.
     pub check: &'static str,
+    /// What it checks.
+    pub promise: &'static str,
     /// How it ended.
     pub verdict: Verdict,
+    /// How long it took.
+    pub took: Duration,
 }
+
+impl PartialEq for Outcome {
+    fn eq(&self, other: &Self) -> bool {
+        (self.check, &self.verdict) == (other.check, &other.verdict)
+    }
+}
+
+impl Eq for Outcome {}
 
 /// How the whole suite ended. Prints as a table for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +76,11 @@ impl Report {
             .map(|outcome| &outcome.verdict)
     }
 
+    /// The report as JUnit XML, which CI systems show.
+    pub fn junit(&self) -> String {
+        crate::junit::write(&self.outcomes)
+    }
+
     fn passed(&self) -> usize {
         self.outcomes
             .iter()
@@ -96,7 +114,9 @@ mod tests {
     fn report(verdicts: &[Verdict]) -> Report {
         let outcome = |verdict: &Verdict| Outcome {
             check: "a-check",
+            promise: "A promise.",
             verdict: verdict.clone(),
+            took: Duration::ZERO,
         };
         Report {
             outcomes: verdicts.iter().map(outcome).collect(),

@@ -341,7 +341,11 @@ pub struct Completion {
 #[derive(Clone, Debug, Args)]
 pub struct Conformance {
     /// Address of the provider, host:port
-    pub address: String,
+    #[arg(required_unless_present = "endpoint")]
+    pub address: Option<String>,
+    /// The same
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "address")]
+    pub endpoint: Option<String>,
     /// Folder with tls.crt, tls.key and ca.crt; without it plain text
     #[arg(long, value_name = "DIR")]
     pub tls_dir: Option<PathBuf>,
@@ -351,6 +355,9 @@ pub struct Conformance {
     /// Ask only for what provider.v1 has, without our extensions
     #[arg(long)]
     pub basic: bool,
+    /// Write the report as JUnit XML to this file too
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
 }
 
 #[cfg(test)]

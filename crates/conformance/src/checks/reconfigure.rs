@@ -28,13 +28,13 @@ pub(super) fn checks() -> Vec<Check> {
         check!(
             "disks",
             "Disks are added, grow, and never shrink.",
-            &[Need::Full],
+            &[Need::Full, Need::Fields("spec.disks")],
             disks
         ),
         check!(
             "networks",
             "Network cards come and go.",
-            &[Need::Full, CARDS],
+            &[Need::Full, Need::Fields("spec.networks"), CARDS],
             networks
         ),
     ]

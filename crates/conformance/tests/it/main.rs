@@ -7,4 +7,5 @@
 
 mod defects;
 mod mock;
+mod shelf;
 mod wire;
