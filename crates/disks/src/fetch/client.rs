@@ -10,9 +10,14 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::Options;
 use super::error::FetchError;
+use super::reach::{Outside, Reach};
 
 pub(super) fn build(options: &Options) -> Result<Client, FetchError> {
-    Client::builder()
+    let mut builder = Client::builder();
+    if options.reach == Reach::Others {
+        builder = builder.dns_resolver(Arc::new(Outside));
+    }
+    builder
         .tls_backend_preconfigured(tls(options)?)
         .connect_timeout(options.connect_timeout)
         // They are followed by hand, so that headers go to no other server.

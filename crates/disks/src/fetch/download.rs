@@ -11,9 +11,9 @@ use reqwest::{Response, StatusCode, Url};
 use super::error::FetchError;
 use super::headers::{content_range, request_headers};
 use super::partial::{Partial, Shared, Validator};
-use super::redirect;
 use super::source::public;
 use super::{CHUNK_BYTES, Fetcher, Progress, Request, within};
+use super::{reach, redirect};
 
 /// What a connection must bring for the next one not to count as a further failure.
 const WORTHWHILE: u64 = 256 << 10;
@@ -127,6 +127,7 @@ impl<'a> Download<'a> {
     async fn follow(&self, resumed_at: Option<&(u64, Validator)>) -> Result<Response, FetchError> {
         let mut url = self.url.clone();
         for _ in 0..=redirect::MOST {
+            reach::check(self.fetcher.options.reach, &url).await?;
             let response = self.ask(&url, resumed_at).await?;
             match redirect::next(&url, &response)? {
                 Some(next) => url = next,

@@ -15,6 +15,14 @@ pub enum FetchError {
         /// What is wrong with it.
         why: String,
     },
+    /// The server is this machine, or its cloud.
+    #[error(
+        "{address} leads to the machine that fetches images, or to its cloud, and is not asked. Name another server, or have the operator allow it (endpoint option imageHosts=any)"
+    )]
+    Inside {
+        /// The server and path.
+        address: String,
+    },
     /// A request header cannot be sent.
     #[error(
         "The header {name:?} cannot be sent: its name or value has characters that HTTP does not allow"

@@ -17,6 +17,7 @@ mod download;
 mod error;
 mod headers;
 mod partial;
+mod reach;
 mod redirect;
 mod source;
 mod sparse;
@@ -33,6 +34,7 @@ use partial::{Partial, Shared};
 
 pub use error::FetchError;
 pub use partial::discard_partial;
+pub use reach::Reach;
 pub use source::Source;
 
 /// Written at once: large enough to be quick, small enough to be stopped soon.
@@ -51,6 +53,8 @@ pub struct Options {
     pub pause: Duration,
     /// Certificates in PEM form that are trusted besides the system's.
     pub extra_ca_pem: Option<Bytes>,
+    /// Which servers may be asked.
+    pub reach: Reach,
 }
 
 impl Default for Options {
@@ -61,6 +65,7 @@ impl Default for Options {
             attempts: 5,
             pause: Duration::from_secs(1),
             extra_ca_pem: None,
+            reach: Reach::default(),
         }
     }
 }

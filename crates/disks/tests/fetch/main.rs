@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use polyvirt_contract::model::Headers;
 use polyvirt_disks::checksum::Checksum;
-use polyvirt_disks::fetch::{FetchError, Fetched, Fetcher, Options, Progress, Request, Source};
+use polyvirt_disks::fetch::{
+    FetchError, Fetched, Fetcher, Options, Progress, Reach, Request, Source,
+};
 use server::{Answer, Server};
 use sha2::Digest as _;
 use tempfile::TempDir;
@@ -31,6 +33,8 @@ fn options() -> Options {
         stall_timeout: Duration::from_millis(700),
         attempts: 3,
         pause: Duration::from_millis(10),
+        // The servers of these tests are here.
+        reach: Reach::Anywhere,
         ..Options::default()
     }
 }

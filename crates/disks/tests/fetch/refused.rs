@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileTypeExt as _;
 
 use axum::http::header;
-use polyvirt_disks::fetch::{FetchError, Request};
+use polyvirt_disks::fetch::{FetchError, Fetcher, Options, Reach, Request};
 
 use crate::server::{Answer, Server};
 use crate::{Bench, image, request, sha256};
@@ -153,4 +153,22 @@ async fn only_regular_files_are_copied() {
         matches!(error, FetchError::File { .. }) && error.to_string().contains("/does/not/exist"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn this_machine_is_not_asked_unless_that_is_allowed() {
+    let server = Server::start(|seen| Answer::file(seen, b"secret", "\"1\"")).await;
+    let bench = Bench::new();
+    let careful = Fetcher::new(Options {
+        reach: Reach::Others,
+        ..crate::options()
+    })
+    .unwrap();
+    let direct = request(&format!("{}/disk", server.address));
+    let error = careful.fetch(&direct, &bench.target(), |_| {}).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, FetchError::Inside { .. }), "{error}");
+    assert!(!error.is_retryable());
+    assert!(error.to_string().contains("imageHosts=any"), "{error}");
+    assert_eq!(server.requests().len(), 0, "nothing was sent");
 }

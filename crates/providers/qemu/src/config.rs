@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
+use polyvirt_disks::fetch::Reach;
 
 /// Options of the endpoint.
 const KEYS: &[&str] = &[
@@ -10,6 +11,7 @@ const KEYS: &[&str] = &[
     "emulator",
     "firmware",
     "imageDir",
+    "imageHosts",
     "img",
     "maxStarts",
     "user",
@@ -45,6 +47,8 @@ pub struct QemuConfig {
     pub firmware_dirs: Vec<PathBuf>,
     /// Folders from which images may be taken by path; empty for every file that QEMU's user can read.
     pub image_dirs: Vec<PathBuf>,
+    /// Servers from which images may be fetched.
+    pub image_hosts: Reach,
     /// How guests are run.
     pub accel: AccelChoice,
 }
@@ -87,6 +91,7 @@ impl QemuConfig {
                 PathBuf::from("/usr/share/edk2/x64"),
             ],
             image_dirs: Vec::new(),
+            image_hosts: Reach::default(),
             accel: AccelChoice::default(),
         }
     }
@@ -131,6 +136,13 @@ impl QemuConfig {
             "img" => self.img = absolute()?,
             "firmware" => self.firmware_dirs = vec![absolute()?],
             "imageDir" => self.image_dirs.push(absolute()?),
+            "imageHosts" => {
+                self.image_hosts = match value {
+                    "any" => Reach::Anywhere,
+                    "others" => Reach::Others,
+                    _ => return Err(bad("others or any")),
+                };
+            }
             "accel" => {
                 self.accel = accel(value).ok_or_else(|| bad("try, kvm or tcg"))?;
             }
@@ -185,6 +197,7 @@ mod tests {
             ("qemu:///a?emulator=qemu", "absolute"),
             ("qemu:///a?accel=xen", "kvm"),
             ("qemu:///a?user=", "user"),
+            ("qemu:///a?imageHosts=none", "others or any"),
         ] {
             let error = QemuConfig::from_url(url).expect_err(url).to_string();
             assert!(error.contains(word), "{url}: {error}");

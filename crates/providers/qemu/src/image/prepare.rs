@@ -127,7 +127,11 @@ impl Work {
         }
         let request = source.fetch_request(core)?;
         let told = |at: fetch::Progress| progress.at(percent(at));
-        let fetched = match Fetcher::new(fetch::Options::default()) {
+        let options = fetch::Options {
+            reach: core.config.image_hosts,
+            ..fetch::Options::default()
+        };
+        let fetched = match Fetcher::new(options) {
             Ok(fetcher) => fetcher.fetch(&request, &path, told).await,
             Err(error) => Err(error),
         };

@@ -1,0 +1,138 @@
+//! Which servers an image may come from. Whoever may write an image's address must not be able to have us ask the machine that we
+//! run on, or its cloud, for things that only we can see.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use super::error::FetchError;
+use super::source::public;
+
+/// Which servers an image may come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// All but this machine and the addresses at which clouds tell secrets.
+    #[default]
+    Others,
+    /// All, this machine too.
+    Anywhere,
+}
+
+/// Addresses at which clouds answer whoever asks from inside, beside the link-local ones.
+const METADATA: [IpAddr; 3] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
+
+/// Whether an address leads to this machine or its cloud.
+fn is_inside(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let local = match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast() || v4.octets()[0] == 0,
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    local
+        || address.is_loopback()
+        || address.is_unspecified()
+        || address.is_multicast()
+        || METADATA.contains(&address)
+}
+
+/// Refuses a server before anything is sent to it. A redirect is a server like any other.
+pub(super) async fn check(reach: Reach, url: &Url) -> Result<(), FetchError> {
+    if reach == Reach::Anywhere {
+        return Ok(());
+    }
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or(80);
+    let inside = match bare.parse() {
+        Ok(address) => is_inside(address),
+        Err(_) => match tokio::net::lookup_host((bare, port)).await {
+            Ok(mut found) => found.all(|place| is_inside(place.ip())),
+            // The connection tells why.
+            Err(_) => false,
+        },
+    };
+    if inside {
+        return Err(FetchError::Inside {
+            address: public(url),
+        });
+    }
+    Ok(())
+}
+
+/// Looks names up, and forgets answers that lead inside: a name may have another address the second time.
+pub(super) struct Outside;
+
+impl Resolve for Outside {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let outside: Vec<SocketAddr> = found.filter(|place| !is_inside(place.ip())).collect();
+            let addresses: Addrs = Box::new(outside.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_and_its_cloud_are_inside_and_private_networks_are_not() {
+        for inside in [
+            "127.0.0.1",
+            "127.8.8.8",
+            "0.0.0.0",
+            "169.254.169.254",
+            "100.100.100.200",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "fd00:ec2::254",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "224.0.0.1",
+        ] {
+            assert!(is_inside(inside.parse().unwrap()), "{inside}");
+        }
+        for outside in [
+            "10.0.0.1",
+            "192.168.1.1",
+            "172.16.0.9",
+            "8.8.8.8",
+            "2001:db8::1",
+            "fd12::1",
+        ] {
+            assert!(!is_inside(outside.parse().unwrap()), "{outside}");
+        }
+    }
+
+    #[tokio::test]
+    async fn addresses_are_refused_however_they_are_written() {
+        for text in [
+            "http://127.0.0.1/a",
+            "http://2130706433/a",
+            "http://0x7f.1/a",
+            "http://[::1]:8080/a",
+            "http://[::ffff:7f00:1]/a",
+            "http://localhost/a",
+            "http://169.254.169.254/latest/meta-data",
+        ] {
+            let url = Url::parse(text).unwrap();
+            let refused = check(Reach::Others, &url).await;
+            assert!(
+                matches!(refused, Err(FetchError::Inside { .. })),
+                "{text}: {refused:?}"
+            );
+            assert!(check(Reach::Anywhere, &url).await.is_ok(), "{text}");
+        }
+        let url = Url::parse("http://10.1.2.3/a").unwrap();
+        assert!(check(Reach::Others, &url).await.is_ok());
+    }
+}
