@@ -102,7 +102,7 @@ impl Facts for Caches {
         else {
             return None;
         };
-        self.ask(key.namespace(), |stores| staying_users(stores, target))
+        self.ask(key.namespace(), |stores| users_of(stores, target))
     }
 
     fn in_process(&self, provider: &Provider) -> Result<(), Problem> {
@@ -110,14 +110,18 @@ impl Facts for Caches {
     }
 }
 
-fn staying_users(stores: &Stores, target: &Target) -> Users {
-    let stays = |key: &ObjectKey| {
+fn users_of(stores: &Stores, target: &Target) -> Users {
+    let leaves = |key: &ObjectKey| {
         let vm = stores.vms.get(key);
-        vm.is_some_and(|vm| vm.metadata.deletion_timestamp.is_none())
+        vm.is_some_and(|vm| vm.metadata.deletion_timestamp.is_some())
     };
-    let mut users = stores.index.users(target);
-    users.retain(stays);
-    let count = users.len();
-    users.truncate(SHOWN_USERS);
-    Users { count, some: users }
+    let all = stores.index.users(target);
+    let (leaving, mut staying): (Vec<_>, Vec<_>) = all.into_iter().partition(leaves);
+    let count = staying.len();
+    staying.truncate(SHOWN_USERS);
+    Users {
+        count,
+        some: staying,
+        leaving: leaving.len(),
+    }
 }

@@ -32,13 +32,15 @@ impl<T> Found<T> {
     }
 }
 
-/// VirtualMachines that use something and are to stay.
+/// VirtualMachines that use something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Users {
-    /// How many.
+    /// How many are to stay.
     pub count: usize,
-    /// The first of them.
+    /// The first of those that are to stay.
     pub some: Vec<ObjectKey>,
+    /// How many are being deleted.
+    pub leaving: usize,
 }
 
 /// What a review may know. Nothing here may wait.

@@ -3,13 +3,15 @@
 //! The controllers keep such an object by a finalizer, so nothing is lost without this guard; but an object that is being
 //! deleted cannot be brought back, and says nothing to whoever deleted it by mistake.
 //!
-//! A VirtualMachine that is itself being deleted is no reason to refuse: the finalizer waits for it. So the deletion of a
-//! whole namespace ends by itself: its VirtualMachines go first, and the rest with the next try. One in another namespace
-//! holds what it uses, and so the namespace, until it is deleted or moved. That is meant.
+//! VirtualMachines that are themselves being deleted are no reason to refuse once the finalizer is on the object: it waits
+//! for them. Before that they are, for a VM whose Provider is gone can no longer be taken down. So the deletion of a whole
+//! namespace ends by itself: its VirtualMachines go first, and the rest with a later try. One in another namespace holds what
+//! it uses, and so the namespace, until it is deleted or moved. That is meant.
 
-use polyvirt_api::names::FORCE_DELETE_ANNOTATION;
+use polyvirt_api::names::{FORCE_DELETE_ANNOTATION, IN_USE_FINALIZER};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
+use serde_json::Value;
 
 use crate::facts::{Facts, Users};
 use crate::verdict::{Decision, Verdict};
@@ -22,23 +24,44 @@ pub(crate) fn deletion(request: &Request, facts: &dyn Facts) -> Verdict {
         return Verdict::allowed();
     };
     let users = facts.users(&target).unwrap_or_default();
-    if users.count == 0 || !old["deletionTimestamp"].is_null() {
+    let needed = users.count > 0 || users.leaving > 0 && !is_held(old);
+    if !needed || !old["deletionTimestamp"].is_null() {
         return Verdict::allowed();
     }
-    let named = named(&users);
-    if old["annotations"][FORCE_DELETE_ANNOTATION] == "true" {
-        let text = format!("It goes when nobody uses it any more; now these do: {named}");
+    if is_held(old) && old["annotations"][FORCE_DELETE_ANNOTATION] == "true" {
+        let text = format!(
+            "It goes when nobody uses it any more; now these do: {}",
+            named(&users)
+        );
         return Verdict::warned(vec![text]);
     }
-    let kind = &request.kind.kind;
-    let message = format!(
-        "{kind} {}/{} is used by {named}. Delete or change them first, or set the annotation {FORCE_DELETE_ANNOTATION}=true to have it deleted when nobody uses it any more",
-        request.namespace, request.name
-    );
     Verdict {
-        decision: Decision::InUse(message),
+        decision: Decision::InUse(refusal(request, &users)),
         warnings: Vec::new(),
     }
+}
+
+/// Whether the object stays until the controllers let it go.
+fn is_held(metadata: &Value) -> bool {
+    let finalizers = metadata["finalizers"].as_array();
+    finalizers.is_some_and(|all| all.iter().any(|one| one == IN_USE_FINALIZER))
+}
+
+fn refusal(request: &Request, users: &Users) -> String {
+    let what = format!(
+        "{} {}/{}",
+        request.kind.kind, request.namespace, request.name
+    );
+    if users.count == 0 {
+        return format!(
+            "{what} is needed until {} VirtualMachines that are being deleted are gone. Try again then",
+            users.leaving
+        );
+    }
+    format!(
+        "{what} is used by {}. Delete or change them first, or set the annotation {FORCE_DELETE_ANNOTATION}=true to have it deleted when nobody uses it any more",
+        named(users)
+    )
 }
 
 fn target(request: &Request) -> Option<Target> {

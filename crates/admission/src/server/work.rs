@@ -5,11 +5,11 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::Shared;
+use crate::defaults::defaults;
 use crate::metrics::ReviewLabels;
+use crate::review::review as judge;
 use crate::verdict::{Decision, Verdict};
 use crate::wire::{self, Request, Review};
-use crate::defaults::defaults;
-use crate::review::review as judge;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

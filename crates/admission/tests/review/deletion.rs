@@ -73,8 +73,33 @@ fn what_is_being_deleted_already_may_be_deleted_again() {
 #[test]
 fn a_wish_to_force_it_is_heard() {
     let world = World::default().used("it", 3);
-    let forced = json!({"annotations": {"virtrigaud.io/force-delete": "true"}});
+    let forced = json!({
+        "annotations": {"virtrigaud.io/force-delete": "true"},
+        "finalizers": ["infra.virtrigaud.io/in-use"],
+    });
     let verdict = delete(&world, "Provider", forced);
     assert_eq!(verdict.decision, Decision::Allowed);
     assert_warned(&verdict, &["when nobody uses it any more"]);
+}
+
+#[test]
+fn users_on_their_way_out_are_waited_for_by_the_finalizer_or_by_us() {
+    let world = World::default().also_by_leaving(2);
+    let held = json!({"finalizers": ["infra.virtrigaud.io/in-use"]});
+    assert_eq!(delete(&world, "Provider", held), Verdict::allowed());
+    let Decision::InUse(message) = delete(&world, "Provider", json!({})).decision else {
+        panic!("let go while VMs need it");
+    };
+    assert!(
+        message.contains("until 2 VirtualMachines that are being deleted are gone"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_wish_to_force_it_does_not_lose_what_nothing_holds_yet() {
+    let world = World::default().used("it", 3);
+    let forced = json!({"annotations": {"virtrigaud.io/force-delete": "true"}});
+    let verdict = delete(&world, "Provider", forced);
+    assert!(matches!(verdict.decision, Decision::InUse(_)));
 }

@@ -19,6 +19,7 @@ pub struct World {
     pub blind: bool,
     objects: HashMap<(String, String), Value>,
     users: HashMap<String, usize>,
+    leaving: usize,
 }
 
 pub fn manifest(kind: &str, name: &str, spec: Value) -> Value {
@@ -73,6 +74,11 @@ impl World {
 
     pub fn used(mut self, name: &str, by: usize) -> Self {
         self.users.insert(format!("team/{name}"), by);
+        self
+    }
+
+    pub fn also_by_leaving(mut self, number: usize) -> Self {
+        self.leaving = number;
         self
     }
 
@@ -148,6 +154,7 @@ impl Facts for World {
         (!self.blind).then(|| Users {
             count,
             some: some.collect(),
+            leaving: self.leaving,
         })
     }
     fn in_process(&self, provider: &Provider) -> Result<(), Problem> {

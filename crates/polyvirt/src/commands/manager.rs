@@ -16,6 +16,7 @@ use super::{probes, stop_signal};
 use crate::cli;
 use crate::guests;
 use crate::registry::Registry;
+use crate::webhooks;
 
 /// Runs the controllers until the program is asked to stop.
 pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
@@ -28,15 +29,33 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     let registry = Arc::new(Registry::new(client.clone()));
     let manager = Manager::new(client.clone(), config, registry, metrics.clone());
     let standby = watch::Sender::new(false);
-    serve(&options, &manager, &metrics, standby.subscribe()).await?;
+    let reviews = polyvirt_admission::Metrics::default();
+    serve(&options, &manager, &metrics, &reviews, standby.subscribe()).await?;
     let stop = stop_token();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "manager starts");
+    let namespace = own_namespace(&options);
+    let webhooks = webhooks::serve(&options, &namespace, &client, &manager, reviews, &stop).await?;
+    let worked = work(&options, client, manager, &metrics, &standby, stop.clone()).await;
+    stop.cancel();
+    webhooks.ended().await;
+    worked
+}
+
+/// Until it is told to stop; an error if another manager may lead.
+async fn work(
+    options: &cli::Manager,
+    client: Client,
+    manager: Manager,
+    metrics: &Metrics,
+    standby: &watch::Sender<bool>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     if !options.leader_elect {
-        guests::serve(&options, client, manager.guests(), stop.clone()).await?;
+        guests::serve(options, client, manager.guests(), stop.clone()).await?;
         manager.run(stop).await;
         return Ok(());
     }
-    lead(&options, client, manager, &metrics, &standby, stop).await
+    lead(options, client, manager, metrics, standby, stop).await
 }
 
 /// Stands by until it leads, then works. An error if it has to end because another manager may lead.
@@ -49,7 +68,7 @@ async fn lead(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let lease = &options.leader_election_id;
-    let namespace = lease_namespace(options);
+    let namespace = own_namespace(options);
     let identity = identity();
     let terms = Terms::default();
     let elector = Elector::new(client.clone(), &namespace, lease, &identity, terms);
@@ -82,7 +101,7 @@ fn stop_token() -> CancellationToken {
 /// The file in which a pod finds its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-fn lease_namespace(options: &cli::Manager) -> String {
+fn own_namespace(options: &cli::Manager) -> String {
     let told = options.leader_election_namespace.clone();
     told.or_else(|| std::fs::read_to_string(POD_NAMESPACE).ok())
         .map(|name| name.trim().to_owned())
@@ -102,11 +121,13 @@ async fn serve(
     options: &cli::Manager,
     manager: &Manager,
     metrics: &Metrics,
+    reviews: &polyvirt_admission::Metrics,
     standby: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     if let Some(address) = options.metrics_bind_address.0 {
         let mut registry = MetricsRegistry::default();
         metrics.register(&mut registry);
+        reviews.register(&mut registry);
         probes::serve("metrics", address, probes::metrics(registry)).await?;
     }
     if let Some(address) = options.health_probe_bind_address.0 {
