@@ -20,7 +20,8 @@ use crate::wire::Request;
 /// Refuses if somebody needs the object.
 pub(crate) fn deletion(request: &Request, facts: &dyn Facts) -> Verdict {
     let old = &request.old_object["metadata"];
-    let Some(target) = target(request) else {
+    let key = key(request);
+    let Some(target) = target(&request.kind.kind, &key) else {
         return Verdict::allowed();
     };
     let users = facts.users(&target).unwrap_or_default();
@@ -36,7 +37,7 @@ pub(crate) fn deletion(request: &Request, facts: &dyn Facts) -> Verdict {
         return Verdict::warned(vec![text]);
     }
     Verdict {
-        decision: Decision::InUse(refusal(request, &users)),
+        decision: Decision::InUse(refusal(&request.kind.kind, &key, &users)),
         warnings: Vec::new(),
     }
 }
@@ -47,11 +48,14 @@ fn is_held(metadata: &Value) -> bool {
     finalizers.is_some_and(|all| all.iter().any(|one| one == IN_USE_FINALIZER))
 }
 
-fn refusal(request: &Request, users: &Users) -> String {
-    let what = format!(
-        "{} {}/{}",
-        request.kind.kind, request.namespace, request.name
-    );
+/// The request has no name where a whole collection is deleted; the object has.
+fn key(request: &Request) -> ObjectKey {
+    let name = request.old_object["metadata"]["name"].as_str();
+    ObjectKey::new(&request.namespace, name.unwrap_or(&request.name))
+}
+
+fn refusal(kind: &str, key: &ObjectKey, users: &Users) -> String {
+    let what = format!("{kind} {key}");
     if users.count == 0 {
         return format!(
             "{what} is needed until {} VirtualMachines that are being deleted are gone. Try again then",
@@ -64,9 +68,9 @@ fn refusal(request: &Request, users: &Users) -> String {
     )
 }
 
-fn target(request: &Request) -> Option<Target> {
-    let key = ObjectKey::new(&request.namespace, &request.name);
-    match request.kind.kind.as_str() {
+fn target(kind: &str, key: &ObjectKey) -> Option<Target> {
+    let key = key.clone();
+    match kind {
         "Provider" => Some(Target::Provider(key)),
         "VMClass" => Some(Target::Class(key)),
         "VMImage" => Some(Target::Image(key)),

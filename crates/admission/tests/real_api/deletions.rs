@@ -1,9 +1,12 @@
 //! Deletion of what is in use.
 
+use std::time::Duration;
+
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
+use tokio::time::Instant;
 
-use crate::world::{World, refusal, until, vm};
+use crate::world::{PATIENCE, World, refusal, until, vm};
 
 async fn delete(world: &World, kind: &str, name: &str) -> Result<(), kube::Error> {
     let deleted = world.api(kind).delete(name, &DeleteParams::default()).await;
@@ -76,23 +79,24 @@ async fn a_whole_namespace_can_be_emptied_in_the_worst_order() {
     })
     .await;
     let kinds = ["Provider", "VMClass", "VMImage", "VirtualMachine"];
-    until("everything is gone", || async {
-        let mut left = 0;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut left = Vec::new();
         for kind in kinds {
             let api = world.api(kind);
             let _ = api
                 .delete_collection(&DeleteParams::default(), &ListParams::default())
                 .await;
-            left += api
-                .list(&ListParams::default())
-                .await
-                .expect("a list")
-                .items
-                .len();
+            let list = api.list(&ListParams::default()).await.expect("a list");
+            left.extend(list.items);
         }
-        (left == 0).then_some(())
-    })
-    .await;
+        if left.is_empty() {
+            return;
+        }
+        let text = serde_json::to_string_pretty(&left).expect("JSON");
+        assert!(Instant::now() < deadline, "never gone: {text}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

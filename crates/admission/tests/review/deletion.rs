@@ -103,3 +103,18 @@ fn a_wish_to_force_it_does_not_lose_what_nothing_holds_yet() {
     let verdict = delete(&world, "Provider", forced);
     assert!(matches!(verdict.decision, Decision::InUse(_)));
 }
+
+/// As the API server asks when a collection is deleted.
+#[test]
+fn a_request_without_a_name_is_about_the_object_in_it() {
+    let world = World::default().used("other", 1);
+    let old = manifest("Provider", "other", json!({}));
+    let verdict = world.ask("Provider", Operation::Delete, Value::Null, old);
+    let Decision::InUse(message) = verdict.decision else {
+        panic!("let go");
+    };
+    assert!(
+        message.starts_with("Provider team/other is used by"),
+        "{message}"
+    );
+}

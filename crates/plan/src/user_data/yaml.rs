@@ -99,6 +99,7 @@ fn reason(error: &Error) -> String {
             "there is a second document after ---. Give one document".to_owned()
         }
         Error::UnknownAnchor { .. } => "this alias (*) has no anchor (&)".to_owned(),
+        Error::AliasError { error, .. } => reason(error),
         Error::Budget { .. }
         | Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayLimitExceeded { .. }
