@@ -78,7 +78,7 @@ pub enum Command {
     /// Look at VMs, start and stop them, and get into them
     Vm(crate::commands::vm::options::Options),
     /// Run the controllers against a cluster
-    Manager(Manager),
+    Manager(Box<Manager>),
     /// Serve a hypervisor to managers over gRPC
     Provider(ProviderCommand),
     /// Print the CustomResourceDefinitions

@@ -50,10 +50,10 @@ impl Keeper {
     pub async fn keep(&self) -> Result<Vec<u8>, AdmissionError> {
         for _ in 0..TRIES {
             let found = self.api.get_opt(&self.secret).await?;
-            if let Some(shelf) = self.tend(found).await? {
-                let current = &shelf.current;
+            if let Some(kept) = self.tend(found).await? {
+                let current = &kept.current;
                 self.shown.replace(&current.certificate, &current.key)?;
-                return Ok(shelf.bundle());
+                return Ok(kept.bundle());
             }
         }
         Err(AdmissionError::Contended(self.secret.clone()))
@@ -61,41 +61,39 @@ impl Keeper {
 
     /// `None` if somebody else was quicker.
     async fn tend(&self, found: Option<Secret>) -> Result<Option<Shelf>, AdmissionError> {
-        let now = Timestamp::now();
-        let there = found.as_ref().and_then(secret::read);
         let ours = found.as_ref().is_none_or(secret::is_ours);
-        let due = there
-            .as_ref()
-            .map(|shelf| shelf.due(&self.names, now, &self.lifetimes));
-        match (there, due, ours) {
-            (None, _, false) => Err(AdmissionError::BadSecret(self.secret.clone())),
-            (Some(shelf), _, false) | (Some(shelf), Some(Due::Nothing), true) => Ok(Some(shelf)),
-            (Some(shelf), due, true) => {
-                let due = due.unwrap_or(Due::Nothing);
-                tracing::info!(secret = self.secret, step = ?due, "the webhooks' certificate is renewed");
-                let shelf = shelf.after(due, &self.names, now, &self.lifetimes)?;
-                self.store(shelf, found.as_ref()).await
-            }
-            (None, _, true) => {
-                let shelf = Shelf::new(&self.names, now, self.lifetimes.valid)?;
-                self.store(shelf, found.as_ref()).await
-            }
+        let there = found.as_ref().and_then(secret::read);
+        if !ours {
+            let given = there.ok_or_else(|| AdmissionError::BadSecret(self.secret.clone()))?;
+            return Ok(Some(given));
         }
+        let now = Timestamp::now();
+        let Some(kept) = there else {
+            let made = Shelf::new(&self.names, now, self.lifetimes.valid)?;
+            return self.store(made, found.as_ref()).await;
+        };
+        let due = kept.due(&self.names, now, &self.lifetimes);
+        if due == Due::Nothing {
+            return Ok(Some(kept));
+        }
+        tracing::info!(secret = self.secret, step = ?due, "the webhooks' certificate is renewed");
+        let renewed = kept.after(due, &self.names, now, &self.lifetimes)?;
+        self.store(renewed, found.as_ref()).await
     }
 
     async fn store(
         &self,
-        shelf: Shelf,
+        kept: Shelf,
         old: Option<&Secret>,
     ) -> Result<Option<Shelf>, AdmissionError> {
-        let wanted = secret::write(&self.secret, &shelf, old);
+        let wanted = secret::write(&self.secret, &kept, old);
         let params = PostParams::default();
         let written = match old {
             Some(_) => self.api.replace(&self.secret, &params, &wanted).await,
             None => self.api.create(&params, &wanted).await,
         };
         match written {
-            Ok(_) => Ok(Some(shelf)),
+            Ok(_) => Ok(Some(kept)),
             Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
                 Ok(None)
             }

@@ -46,11 +46,11 @@ pub(super) fn read(secret: &Secret) -> Option<Shelf> {
         },
         next,
         retired_ca: part("retired-ca.crt"),
-        names: note(NAMES).map(split).unwrap_or_default(),
+        names: note(NAMES).map_or_else(Vec::new, |names| split(&names)),
     })
 }
 
-fn split(names: String) -> Vec<String> {
+fn split(names: &str) -> Vec<String> {
     names.split(',').map(str::to_owned).collect()
 }
 

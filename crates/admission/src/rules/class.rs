@@ -19,7 +19,7 @@ impl Judged for VMClass {
         let mut found: Vec<_> = spec_warnings("spec", &self.spec).into_iter().collect();
         let resized =
             |old: &&Self| (old.spec.cpu, &old.spec.memory) != (self.spec.cpu, &self.spec.memory);
-        if old.filter(resized).is_some() {
+        if old.as_ref().is_some_and(resized) {
             found.extend(reach(&ObjectKey::of(self), facts));
         }
         found

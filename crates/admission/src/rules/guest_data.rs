@@ -61,6 +61,7 @@ fn document(cloud_init: &CloudInit) -> Option<CloudInit> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
     use std::time::{Duration, Instant};
 
     use serde_json::{Value, json};
@@ -114,7 +115,7 @@ mod tests {
         for i in 1..40 {
             let last = i - 1;
             let refs = vec![format!("*a{last}"); 10].join(", ");
-            bomb += &format!("a{i}: &a{i} [{refs}]\n");
+            writeln!(bomb, "a{i}: &a{i} [{refs}]").expect("text");
         }
         let deep = format!("#cloud-config\na: {}\n", "[".repeat(100_000));
         for text in [bomb, deep] {

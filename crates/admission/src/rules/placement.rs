@@ -9,7 +9,7 @@ use crate::facts::Facts;
 
 impl Judged for VMPlacementPolicy {
     fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
-        let hard = self.spec.hard.iter().flat_map(|hard| nowhere(hard));
+        let hard = self.spec.hard.iter().flat_map(nowhere);
         hard.chain(sizes(self)).collect()
     }
 

@@ -1,5 +1,6 @@
 //! What is sent to do harm.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Secret;
@@ -22,7 +23,7 @@ fn laughs() -> String {
     for i in 1..40 {
         let last = i - 1;
         let refs = vec![format!("*a{last}"); 10].join(", ");
-        text += &format!("a{i}: &a{i} [{refs}]\n");
+        writeln!(text, "a{i}: &a{i} [{refs}]").expect("text");
     }
     text
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use polyvirt_admission::{
     Caches, ClientConfig, Configuration, FailurePolicy, Keeper, Lifetimes, Metrics, Place,
     Registration, Webhooks,
@@ -50,7 +50,7 @@ async fn a_renewal_fails_no_request() {
         dry_run: true,
         ..PostParams::default()
     };
-    let class = world.object("VMClass", "other", json!({"cpu": 1, "memory": "1Gi"}));
+    let class = World::object("VMClass", "other", json!({"cpu": 1, "memory": "1Gi"}));
     let deadline = Instant::now() + Duration::from_secs(13);
     let mut requests = 0;
     while Instant::now() < deadline {
@@ -199,9 +199,9 @@ async fn the_authority_is_put_into_what_the_chart_made_and_nothing_else_is_touch
     .await;
     let without = |config: &ValidatingWebhookConfiguration| {
         let mut hooks = config.webhooks.clone().expect("webhooks");
-        hooks
-            .iter_mut()
-            .for_each(|hook| hook.client_config.ca_bundle = None);
+        for hook in &mut hooks {
+            hook.client_config.ca_bundle = None;
+        }
         hooks
     };
     assert_eq!(without(&before), without(&after));
@@ -238,11 +238,11 @@ async fn the_authority_is_put_into_what_the_chart_made_and_nothing_else_is_touch
         .await
         .expect("what the chart made stays");
     validating
-        .delete(&wanted.name, &Default::default())
+        .delete(&wanted.name, &DeleteParams::default())
         .await
         .expect("cleaned up");
     mutating
-        .delete(&wanted.name, &Default::default())
+        .delete(&wanted.name, &DeleteParams::default())
         .await
         .expect("cleaned up");
 }

@@ -5,6 +5,10 @@
     clippy::panic,
     reason = "helpers of tests"
 )]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "specs are written where they are used"
+)]
 
 mod bombs;
 mod certificates;

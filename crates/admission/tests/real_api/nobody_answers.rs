@@ -41,7 +41,7 @@ fn broken() -> Value {
 async fn fail_refuses_new_wishes_and_lets_everything_else_go_on() {
     let world = World::empty("fail").await;
     world.furnish().await;
-    let held = world.object("VMClass", "held", json!({"cpu": 1, "memory": "1Gi"}));
+    let held = World::object("VMClass", "held", json!({"cpu": 1, "memory": "1Gi"}));
     let mut held = held;
     held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
     let api = world.api("VMClass");
@@ -54,7 +54,7 @@ async fn fail_refuses_new_wishes_and_lets_everything_else_go_on() {
             dry_run: true,
             ..PostParams::default()
         };
-        let object = world.object("VMClass", "x", broken());
+        let object = World::object("VMClass", "x", broken());
         api.create(&params, &object)
             .await
             .err()
@@ -107,7 +107,7 @@ async fn ignore_lets_everything_go_on() {
 async fn the_account_of_the_manager_is_not_looked_at() {
     let world = World::empty("account").await;
     register(&world, FailurePolicy::Fail).await;
-    let class = world.object("VMClass", "x", json!({"cpu": 1, "memory": "1Gi"}));
+    let class = World::object("VMClass", "x", json!({"cpu": 1, "memory": "1Gi"}));
     let dry = PostParams {
         dry_run: true,
         ..PostParams::default()

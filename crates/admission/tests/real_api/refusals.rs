@@ -1,6 +1,6 @@
 //! What a user sees.
 
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use polyvirt_admission::Lifetimes;
 use serde_json::json;
 
@@ -63,9 +63,9 @@ async fn a_manager_that_stands_by_knows_the_same() {
             .api("Provider")
             .delete(
                 "hv",
-                &kube::api::DeleteParams {
+                &DeleteParams {
                     dry_run: true,
-                    ..Default::default()
+                    ..DeleteParams::default()
                 },
             )
             .await;
@@ -84,7 +84,7 @@ async fn an_old_fault_may_stay_and_its_finalizers_come_off() {
     let mut world = World::empty("ratchet").await;
     world.furnish().await;
     let broken = vm(json!({"networks": [{"name": "a", "macAddress": "01:00:00:00:00:01"}]}));
-    let mut old = world.object("VirtualMachine", "old", broken.clone());
+    let mut old = World::object("VirtualMachine", "old", broken.clone());
     old.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
     let params = kube::api::PostParams::default();
     world
@@ -116,7 +116,7 @@ async fn an_old_fault_may_stay_and_its_finalizers_come_off() {
     );
     let deleted = world
         .api("VirtualMachine")
-        .delete("old", &Default::default())
+        .delete("old", &DeleteParams::default())
         .await;
     deleted.expect("taken");
     edit(json!({"metadata": {"finalizers": null}}))

@@ -56,13 +56,13 @@ impl Connector for Direct {
 /// The control plane with our definitions.
 pub async fn plane() -> &'static ControlPlane {
     static INSTALLED: OnceCell<()> = OnceCell::const_new();
-    let plane = shared().await.expect("a control plane");
+    let plane = Box::pin(shared()).await.expect("a control plane");
     let install = async {
         let client = plane.client().expect("a client");
         let served = install_crds(&client, &polyvirt_api::crds()).await;
         served.expect("served");
     };
-    INSTALLED.get_or_init(|| install).await;
+    INSTALLED.get_or_init(|| Box::pin(install)).await;
     plane
 }
 
@@ -178,7 +178,7 @@ impl World {
                 dry_run: true,
                 ..PostParams::default()
             };
-            let object = self.object("VMClass", "probe", broken.clone());
+            let object = Self::object("VMClass", "probe", broken.clone());
             let tried = self.api("VMClass").create(&dry, &object).await;
             if tried.is_err_and(|error| error.to_string().contains("validate.polyvirt.io")) {
                 return;
@@ -208,7 +208,7 @@ impl World {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource(kind))
     }
 
-    pub fn object(&self, kind: &str, name: &str, spec: Value) -> DynamicObject {
+    pub fn object(kind: &str, name: &str, spec: Value) -> DynamicObject {
         DynamicObject::new(name, &resource(kind)).data(json!({ "spec": spec }))
     }
 
@@ -218,7 +218,7 @@ impl World {
         name: &str,
         spec: Value,
     ) -> Result<DynamicObject, kube::Error> {
-        let object = self.object(kind, name, spec);
+        let object = Self::object(kind, name, spec);
         self.api(kind).create(&PostParams::default(), &object).await
     }
 
@@ -229,7 +229,7 @@ impl World {
             "/apis/{}/namespaces/{}/{}",
             resource.api_version, self.namespace, resource.plural
         );
-        let object = self.object(kind, name, spec);
+        let object = Self::object(kind, name, spec);
         let body = serde_json::to_vec(&object).expect("JSON");
         let request = Request::post(path).header("content-type", "application/json");
         let request = request.body(Body::from(body)).expect("a request");

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use polyvirt_admission::{Decision, Facts, Found, Operation, Request, Users, Verdict, review};
+use polyvirt_admission::{
+    Decision, Facts, Found, GroupKind, Operation, Request, Users, Verdict, review,
+};
 use polyvirt_api::infra::{
     Provider, ProviderType, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
 };
@@ -107,7 +109,11 @@ impl World {
     }
 
     pub fn ask(&self, kind: &str, operation: Operation, new: Value, old: Value) -> Verdict {
-        let mut request = Request {
+        let request = Request {
+            kind: GroupKind {
+                group: "infra.virtrigaud.io".to_owned(),
+                kind: kind.to_owned(),
+            },
             uid: "1".to_owned(),
             name: "it".to_owned(),
             namespace: "team".to_owned(),
@@ -116,8 +122,6 @@ impl World {
             old_object: old,
             ..Request::default()
         };
-        request.kind.group = "infra.virtrigaud.io".to_owned();
-        request.kind.kind = kind.to_owned();
         review(&request, self)
     }
 }

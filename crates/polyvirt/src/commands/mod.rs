@@ -30,7 +30,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Conformance(options) => block_on(conformance::run(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Down(options) => block_on(down::run(options)),
-        Command::Manager(options) => serve_on(manager::run(options)),
+        Command::Manager(options) => serve_on(manager::run(*options)),
         Command::Provider(options) => serve_on(provider::run(options)),
         Command::Status(options) => block_on(status::run(options)),
         Command::Up(options) => block_on(up::run(options)),
