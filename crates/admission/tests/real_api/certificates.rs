@@ -3,25 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use polyvirt_admission::{
-    Caches, ClientConfig, Configuration, FailurePolicy, Keeper, Lifetimes, Metrics, Place,
-    Registration, Webhooks,
-};
-use polyvirt_engine::catalogue::StandIn;
+use kube::api::{Patch, PatchParams, PostParams};
+use polyvirt_admission::{Keeper, Lifetimes};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::wire::Wire;
-use crate::world::{Role, World, until};
+use crate::world::{Role, World};
 
 /// A year in ten seconds.
 const SHORT: Lifetimes = Lifetimes {
@@ -129,120 +120,4 @@ async fn a_damaged_secret_is_made_anew_and_a_foreign_one_is_left_alone() {
         refused.contains("has no tls.crt, tls.key and ca.crt"),
         "{refused}"
     );
-}
-
-/// The configurations as a chart makes them.
-fn charted(world: &World) -> Configuration {
-    Configuration {
-        name: world.namespace.clone(),
-        client: ClientConfig::Service {
-            namespace: world.namespace.clone(),
-            name: "webhooks".to_owned(),
-            port: 443,
-        },
-        authority: Vec::new(),
-        failure_policy: FailurePolicy::Fail,
-        namespaces: vec![world.namespace.clone()],
-        own_namespace: "polyvirt-system".to_owned(),
-        own_account: None,
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_authority_is_put_into_what_the_chart_made_and_nothing_else_is_touched() {
-    let world = World::empty("chart").await;
-    let validating: Api<ValidatingWebhookConfiguration> = Api::all(world.client.clone());
-    let mutating: Api<MutatingWebhookConfiguration> = Api::all(world.client.clone());
-    let chart = PatchParams::apply("helm");
-    let wanted = charted(&world);
-    let before = validating
-        .patch(&wanted.name, &chart, &Patch::Apply(wanted.validating()))
-        .await;
-    let before = before.expect("made");
-    let mut foreign = wanted.mutating();
-    foreign["metadata"]["annotations"] = json!({"cert-manager.io/inject-ca-from": "a/b"});
-    mutating
-        .patch(&wanted.name, &chart, &Patch::Apply(foreign))
-        .await
-        .expect("made");
-
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let place = Place {
-        namespace: world.namespace.clone(),
-        service: "webhooks".to_owned(),
-        configuration: wanted.name.clone(),
-        registration: Registration::Injected,
-        lifetimes: Lifetimes::default(),
-        look_every: Duration::from_millis(100),
-    };
-    let nothing = StandIn::start(&world.client, std::slice::from_ref(&world.namespace));
-    let facts = Caches::new(nothing.catalogue().clone(), None, Arc::new(|_| Ok(())));
-    let stop = CancellationToken::new();
-    let webhooks = Webhooks::prepare(
-        world.client.clone(),
-        place,
-        Arc::new(facts),
-        Metrics::default(),
-    );
-    let webhooks = webhooks.await.expect("prepared");
-    let served = tokio::spawn(webhooks.serve(listener, stop.clone()));
-
-    let after = until("both webhooks trust", || async {
-        let found = validating.get(&wanted.name).await.expect("there");
-        let all = found
-            .webhooks
-            .iter()
-            .flatten()
-            .all(|hook| hook.client_config.ca_bundle.is_some());
-        all.then_some(found)
-    })
-    .await;
-    let without = |config: &ValidatingWebhookConfiguration| {
-        let mut hooks = config.webhooks.clone().expect("webhooks");
-        for hook in &mut hooks {
-            hook.client_config.ca_bundle = None;
-        }
-        hooks
-    };
-    assert_eq!(without(&before), without(&after));
-    // The chart is applied again at each upgrade: nobody fights over the field.
-    validating
-        .patch(&wanted.name, &chart, &Patch::Apply(wanted.validating()))
-        .await
-        .expect("no conflict");
-    let kept = validating
-        .get(&wanted.name)
-        .await
-        .expect("there")
-        .webhooks
-        .expect("webhooks");
-    assert!(
-        kept.iter()
-            .all(|hook| hook.client_config.ca_bundle.is_some())
-    );
-    let left = mutating
-        .get(&wanted.name)
-        .await
-        .expect("there")
-        .webhooks
-        .expect("webhooks");
-    assert!(
-        left.iter()
-            .all(|hook| hook.client_config.ca_bundle.is_none())
-    );
-
-    stop.cancel();
-    served.await.expect("ended").expect("served");
-    validating
-        .get(&wanted.name)
-        .await
-        .expect("what the chart made stays");
-    validating
-        .delete(&wanted.name, &DeleteParams::default())
-        .await
-        .expect("cleaned up");
-    mutating
-        .delete(&wanted.name, &DeleteParams::default())
-        .await
-        .expect("cleaned up");
 }

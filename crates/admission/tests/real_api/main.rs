@@ -12,6 +12,7 @@
 
 mod bombs;
 mod certificates;
+mod chart;
 mod deletions;
 mod nobody_answers;
 mod refusals;
