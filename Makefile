@@ -89,8 +89,9 @@ generate: manifests ## Write all generated files again: CRDs, protobuf code, doc
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt --bin polyvirt
 
 .PHONY: manifests
-manifests: ## Write the CRDs in config/crd again from their Rust types
+manifests: ## Write the CRDs in config/crd and the webhooks in config/webhook again from the code
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt-api
+	UPDATE_GENERATED=1 cargo test --locked --package polyvirt-admission --test generated
 
 ##@ A cluster of your own
 

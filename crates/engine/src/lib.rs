@@ -1,5 +1,6 @@
 //! The controllers: one folder a kind, on one runtime of stores, queue and provider links.
 
+pub mod catalogue;
 pub mod cluster;
 pub mod context;
 pub mod guests;

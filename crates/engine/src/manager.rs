@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::catalogue::Catalogue;
 use crate::context::{Clock, Context, Stores};
 use crate::guests::Guests;
 use crate::link::Links;
@@ -88,6 +89,12 @@ impl Manager {
         Guests::new(self.stores.clone(), self.links.clone())
     }
 
+    /// What the caches hold, once they are filled.
+    pub fn catalogue(&self) -> Catalogue {
+        let namespaces = self.config.namespaces.clone();
+        Catalogue::new(self.stores.clone(), namespaces, self.ready())
+    }
+
     /// Turns true when all caches are filled and work has begun.
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
@@ -137,18 +144,6 @@ impl Manager {
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), events).await;
     }
 
-    fn scopes(&self) -> Vec<Scope> {
-        if self.config.namespaces.is_empty() {
-            return vec![Scope::Cluster];
-        }
-        self.config
-            .namespaces
-            .iter()
-            .cloned()
-            .map(Scope::Namespace)
-            .collect()
-    }
-
     /// One watch a kind and scope. The receivers tell when each has its first list.
     fn watch(
         &self,
@@ -157,7 +152,7 @@ impl Manager {
         dispatcher: &Arc<Dispatcher>,
     ) -> Vec<watch::Receiver<bool>> {
         let mut listed = Vec::new();
-        for scope in self.scopes() {
+        for scope in Scope::all(&self.config.namespaces) {
             for (ready, feed) in self.feeds(&scope, stores, dispatcher) {
                 listed.push(ready);
                 tasks.spawn(feed);

@@ -12,6 +12,7 @@ use axum::{Json, Router};
 use kube::Client;
 use polyvirt_contract::Provider;
 use polyvirt_contract::model::{ConsoleKind, VmRef};
+use polyvirt_listener::Who;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -119,7 +120,7 @@ pub fn routes(shared: Arc<Shared>) -> Router {
 
 type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
 type Names = Path<(String, String)>;
-type From = ConnectInfo<Peer>;
+type From = ConnectInfo<Who<Peer>>;
 
 async fn serial(
     state: State<Arc<Shared>>,
@@ -144,7 +145,7 @@ async fn vnc(
 /// The console is attached before the protocol changes, so that a refusal is an answer as any other.
 async fn attach(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(peer): From,
+    ConnectInfo(Who(peer)): From,
     Path((namespace, name)): Names,
     headers: HeaderMap,
     upgrade: Upgrade,
@@ -176,7 +177,7 @@ async fn attach(
 
 async fn exec(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(peer): From,
+    ConnectInfo(Who(peer)): From,
     Path((namespace, name)): Names,
     headers: HeaderMap,
     body: axum::body::Bytes,
@@ -204,7 +205,7 @@ struct LogQuery {
 
 async fn serial_log(
     State(shared): State<Arc<Shared>>,
-    ConnectInfo(peer): From,
+    ConnectInfo(Who(peer)): From,
     Path((namespace, name)): Names,
     Query(query): Query<LogQuery>,
     headers: HeaderMap,

@@ -1,20 +1,15 @@
 //! Listens, with TLS.
 
-use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
 use kube::Client;
 use polyvirt_contract::grpc::common_name;
+use polyvirt_listener::{Settings, TlsListener, Who};
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::sleep;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
@@ -24,10 +19,8 @@ use crate::machines::Machines;
 use crate::register;
 use crate::routes::{Shared, routes};
 
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// So often we look whether the API server has got new certificates.
 const REFRESH: Duration = Duration::from_secs(60);
-const WAITING: usize = 64;
 
 /// Where the API server finds us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +91,7 @@ pub enum GatewayError {
 pub struct Gateway {
     shared: Arc<Shared>,
     serving: Serving,
-    tls: Arc<RwLock<Arc<ServerConfig>>>,
+    tls: Settings,
     place: Place,
 }
 
@@ -112,7 +105,7 @@ impl Gateway {
         let front_proxy = FrontProxy::read(&client).await?;
         register::service(&client, &place).await?;
         let serving = Serving::find_or_make(&client, &place).await?;
-        let tls = Arc::new(RwLock::new(config(&front_proxy, &serving)?));
+        let tls = Settings::new(config(&front_proxy, &serving)?);
         let shared = Arc::new(Shared::new(client, machines, front_proxy));
         Ok(Self {
             shared,
@@ -128,9 +121,7 @@ impl Gateway {
         listener: TcpListener,
         stop: CancellationToken,
     ) -> Result<(), GatewayError> {
-        let (sender, accepted) = mpsc::channel(WAITING);
-        let address = listener.local_addr().ok();
-        tokio::spawn(accept(listener, self.tls.clone(), sender, stop.clone()));
+        let incoming = TlsListener::<Peer>::new(listener, self.tls.clone(), stop.clone());
         tokio::spawn(refresh(
             self.shared.clone(),
             self.serving.clone(),
@@ -139,8 +130,7 @@ impl Gateway {
         ));
         let authority = self.serving.authority();
         register::api(&self.shared.client, &self.place, authority).await?;
-        let incoming = Accepted { accepted, address };
-        let service = routes(self.shared).into_make_service_with_connect_info::<Peer>();
+        let service = routes(self.shared).into_make_service_with_connect_info::<Who<Peer>>();
         let served = axum::serve(incoming, service);
         let served = served.with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = served.await {
@@ -165,19 +155,14 @@ fn config(front_proxy: &FrontProxy, serving: &Serving) -> Result<Arc<ServerConfi
 }
 
 /// Takes over new certificates of the API server, which it changes about once a year.
-async fn refresh(
-    shared: Arc<Shared>,
-    serving: Serving,
-    tls: Arc<RwLock<Arc<ServerConfig>>>,
-    stop: CancellationToken,
-) {
+async fn refresh(shared: Arc<Shared>, serving: Serving, tls: Settings, stop: CancellationToken) {
     while stop.run_until_cancelled(sleep(REFRESH)).await.is_some() {
         let read = FrontProxy::read(&shared.client).await;
         match read.and_then(|now| Ok((config(&now, &serving)?, now))) {
             Ok((_, now)) if now == *shared.front_proxy() => {}
             Ok((config, now)) => {
                 tracing::info!("the API server has got new front-proxy settings");
-                *tls.write().unwrap_or_else(PoisonError::into_inner) = config;
+                tls.replace(config);
                 let mut held = shared.front_proxy.write();
                 **held.as_mut().unwrap_or_else(|held| held.get_mut()) = Arc::new(now);
             }
@@ -195,65 +180,12 @@ pub struct Peer {
     pub common_name: Option<String>,
 }
 
-/// Handshakes run beside each other: a slow one delays nobody.
-async fn accept(
-    listener: TcpListener,
-    tls: Arc<RwLock<Arc<ServerConfig>>>,
-    sender: mpsc::Sender<(TlsStream<TcpStream>, Peer)>,
-    stop: CancellationToken,
-) {
-    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, _)) = accepted else {
-            // No file descriptors left, most likely: some will come back.
-            sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let config = tls.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let sender = sender.clone();
-        tokio::spawn(async move {
-            let handshake = TlsAcceptor::from(config).accept(stream);
-            if let Ok(Ok(stream)) = timeout(HANDSHAKE, handshake).await {
-                let peer = peer(&stream);
-                let _ = sender.send((stream, peer)).await;
-            }
-        });
-    }
-}
-
-fn peer(stream: &TlsStream<TcpStream>) -> Peer {
-    let certificates = stream.get_ref().1.peer_certificates();
-    let own = certificates.and_then(|chain| chain.first());
-    Peer {
-        common_name: own.and_then(|certificate| common_name(certificate)),
-    }
-}
-
-/// Connections whose handshake is done, as axum wants them.
-struct Accepted {
-    accepted: mpsc::Receiver<(TlsStream<TcpStream>, Peer)>,
-    address: Option<SocketAddr>,
-}
-
-impl Listener for Accepted {
-    type Io = TlsStream<TcpStream>;
-    type Addr = Peer;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.accepted.recv().await {
-            Some(accepted) => accepted,
-            // Whoever accepts has stopped, and so will axum.
-            None => std::future::pending().await,
+impl polyvirt_listener::Peer for Peer {
+    fn of(stream: &TlsStream<TcpStream>) -> Self {
+        let certificates = stream.get_ref().1.peer_certificates();
+        let own = certificates.and_then(|chain| chain.first());
+        Self {
+            common_name: own.and_then(|certificate| common_name(certificate)),
         }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        let known = self.address.map(|_| Peer { common_name: None });
-        known.ok_or_else(|| io::Error::other("the address is not known"))
-    }
-}
-
-impl Connected<IncomingStream<'_, Accepted>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Accepted>) -> Self {
-        stream.remote_addr().clone()
     }
 }

@@ -3,9 +3,14 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+mod pods;
+mod webhooks;
+
+pub use pods::{Pods, Span};
+pub use webhooks::{FailurePolicy, Webhooks};
 
 /// What the exit code tells; kept in step with [`crate::exit`].
 const EXIT_CODES: &str = "Exit codes:
@@ -156,62 +161,12 @@ pub struct Manager {
     /// The name of this machine, if the manager runs outside the cluster: then the Service is made, for that name
     #[arg(long, value_name = "NAME")]
     pub gateway_host: Option<String>,
-    /// The image of providers in pods (mode Remote) that name none
-    #[arg(long, env = "POLYVIRT_PROVIDER_IMAGE", value_name = "IMAGE")]
-    pub provider_image: Option<String>,
-    /// The types of provider that may run in pods (comma separated); without it all
-    #[arg(
-        long,
-        env = "POLYVIRT_PROVIDER_TYPES",
-        value_delimiter = ',',
-        value_name = "TYPES"
-    )]
-    pub provider_types: Vec<String>,
-    /// The labels of the manager's pods (comma separated key=value): no other pods may call providers
-    #[arg(
-        long,
-        env = "POLYVIRT_MANAGER_LABELS",
-        value_delimiter = ',',
-        default_value = "app.kubernetes.io/name=polyvirt,app.kubernetes.io/component=manager",
-        value_name = "LABELS"
-    )]
-    pub provider_clients: Vec<String>,
-    /// The domain of the cluster's Services
-    #[arg(
-        long,
-        env = "CLUSTER_DOMAIN",
-        default_value = "cluster.local",
-        value_name = "DOMAIN"
-    )]
-    pub cluster_domain: String,
-    /// How long the certificates of providers are valid; renewed when two thirds are over
-    #[arg(long, default_value = "90d", value_name = "TIME")]
-    pub certificate_lifetime: Span,
-}
-
-/// A length of time, such as `90d`, `12h`, `30m` or `45s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(pub Duration);
-
-impl std::str::FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("{text:?} is no time: write a number and s, m, h or d");
-        let (number, unit) = text
-            .split_at_checked(text.len().saturating_sub(1))
-            .ok_or_else(wrong)?;
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        let seconds = match unit {
-            "s" => 1,
-            "m" => 60,
-            "h" => 3600,
-            "d" => 24 * 3600,
-            _ => return Err(wrong()),
-        };
-        let total = number.checked_mul(seconds).filter(|total| *total > 0);
-        total.map(Duration::from_secs).map(Self).ok_or_else(wrong)
-    }
+    /// The pods of providers
+    #[command(flatten)]
+    pub pods: Pods,
+    /// The admission webhooks
+    #[command(flatten)]
+    pub webhooks: Webhooks,
 }
 
 /// An address to listen on: `host:port`, `:port` for all interfaces, or `0` for none.

@@ -6,6 +6,7 @@ mod exit;
 mod guests;
 mod logging;
 mod registry;
+mod webhooks;
 
 use std::io::Write;
 

@@ -66,6 +66,12 @@ fn linked(kind: ProviderType) -> Option<Make> {
         .map(|(_, make)| *make)
 }
 
+/// Whether a provider can run inside the manager as its object describes it.
+pub fn can_run_inside(provider: &ProviderObject) -> Result<(), Problem> {
+    let make = linked(provider.spec.type_).ok_or_else(|| not_linked(provider))?;
+    make(provider).map(drop)
+}
+
 /// What a provider in process was made from, and the provider.
 type Made = (String, Arc<InProcess>);
 

@@ -26,10 +26,10 @@ impl Drop for Machine {
 
 impl Machine {
     fn new() -> Self {
-        let listeners: Vec<_> = (0..5)
+        let listeners: Vec<_> = (0..6)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
             .collect();
-        let names = ["api", "etcd", "gateway", "metrics", "health"];
+        let names = ["api", "etcd", "gateway", "metrics", "health", "webhook"];
         let ports = names.iter().zip(&listeners).flat_map(|(name, listener)| {
             let port = listener.local_addr().unwrap().port();
             [format!("--{name}-port"), port.to_string()]

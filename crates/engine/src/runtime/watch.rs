@@ -32,6 +32,14 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// One for each namespace; none means all of them.
+    pub fn all(namespaces: &[String]) -> Vec<Self> {
+        if namespaces.is_empty() {
+            return vec![Self::Cluster];
+        }
+        namespaces.iter().cloned().map(Self::Namespace).collect()
+    }
+
     fn api<K>(&self, client: Client) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,

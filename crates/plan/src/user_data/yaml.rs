@@ -62,9 +62,13 @@ fn parse<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, YamlError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|e| explain(&e))
 }
 
+/// What aliases may repeat. Documents of people repeat some keys; one that repeats more is made to use up a machine.
+const MOST_REPEATED: usize = 20_000;
+
 /// Lenient wherever the agents are: of two equal keys the last one counts, and any number of comments is fine.
 fn options() -> Options {
     serde_saphyr::options! {
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MOST_REPEATED },
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         emit_comments: false,
         ignore_binary_tag_for_string: true,
@@ -95,7 +99,14 @@ fn reason(error: &Error) -> String {
             "there is a second document after ---. Give one document".to_owned()
         }
         Error::UnknownAnchor { .. } => "this alias (*) has no anchor (&)".to_owned(),
-        Error::Budget { .. } => "it is nested or repeated beyond any use".to_owned(),
+        Error::AliasError { error, .. } => reason(error),
+        Error::Budget { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            "it is nested or repeated beyond any use".to_owned()
+        }
         Error::MergeValueNotMapOrSeqOfMaps { .. } => "<< takes a mapping".to_owned(),
         _ => UNNAMED.to_owned(),
     }

@@ -7,6 +7,7 @@ use clap::CommandFactory;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
+use polyvirt_admission::ReviewLabels;
 use polyvirt_contract::ErrorKind;
 use polyvirt_engine::metrics::{Circuit, KindLabel, Metrics, ProviderLabels};
 use polyvirt_plan::Reason;
@@ -149,9 +150,22 @@ fn sampled() -> Metrics {
     metrics
 }
 
+/// One sample of each family.
+fn sampled_reviews() -> polyvirt_admission::Metrics {
+    let metrics = polyvirt_admission::Metrics::default();
+    let labels = ReviewLabels {
+        kind: "VirtualMachine",
+        operation: "CREATE",
+        verdict: "allowed",
+    };
+    metrics.reviewed("validate", &labels, Duration::ZERO);
+    metrics
+}
+
 fn metrics() -> String {
     let mut registry = Registry::default();
     sampled().register(&mut registry);
+    sampled_reviews().register(&mut registry);
     let mut text = String::new();
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     let mut page = format!(

@@ -18,6 +18,7 @@ use super::{probes, stop_signal};
 use crate::cli;
 use crate::guests;
 use crate::registry::Registry;
+use crate::webhooks;
 
 /// Runs the controllers until the program is asked to stop.
 pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
@@ -31,15 +32,33 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     let registry = Arc::new(Registry::new(client.clone(), settings(&options), program));
     let manager = Manager::new(client.clone(), config, registry, metrics.clone());
     let standby = watch::Sender::new(false);
-    serve(&options, &manager, &metrics, standby.subscribe()).await?;
+    let reviews = polyvirt_admission::Metrics::default();
+    serve(&options, &manager, &metrics, &reviews, standby.subscribe()).await?;
     let stop = stop_token();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "manager starts");
+    let namespace = own_namespace(&options);
+    let webhooks = webhooks::serve(&options, &namespace, &client, &manager, reviews, &stop).await?;
+    let worked = work(&options, client, manager, &metrics, &standby, stop.clone()).await;
+    stop.cancel();
+    webhooks.ended().await;
+    worked
+}
+
+/// Until it is told to stop; an error if another manager may lead.
+async fn work(
+    options: &cli::Manager,
+    client: Client,
+    manager: Manager,
+    metrics: &Metrics,
+    standby: &watch::Sender<bool>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     if !options.leader_elect {
-        guests::serve(&options, client, manager.guests(), stop.clone()).await?;
+        guests::serve(options, client, manager.guests(), stop.clone()).await?;
         manager.run(stop).await;
         return Ok(());
     }
-    lead(&options, client, manager, &metrics, &standby, stop).await
+    lead(options, client, manager, metrics, standby, stop).await
 }
 
 /// Stands by until it leads, then works. An error if it has to end because another manager may lead.
@@ -52,7 +71,7 @@ async fn lead(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let lease = &options.leader_election_id;
-    let namespace = lease_namespace(options);
+    let namespace = own_namespace(options);
     let identity = identity();
     let terms = Terms::default();
     let elector = Elector::new(client.clone(), &namespace, lease, &identity, terms);
@@ -84,24 +103,28 @@ fn stop_token() -> CancellationToken {
 
 /// What the pods of providers are made of.
 fn settings(options: &cli::Manager) -> Settings {
-    let pairs = options.provider_clients.iter();
+    let pairs = options.pods.provider_clients.iter();
     let labels = pairs.filter_map(|pair| pair.split_once('='));
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     Settings {
-        image: options.provider_image.clone().filter(|i| !i.is_empty()),
-        types: options.provider_types.clone(),
+        image: options
+            .pods
+            .provider_image
+            .clone()
+            .filter(|i| !i.is_empty()),
+        types: options.pods.provider_types.clone(),
         manager_namespace: lease_namespace(options),
         manager_labels: labels.collect(),
-        cluster_domain: options.cluster_domain.clone(),
+        cluster_domain: options.pods.cluster_domain.clone(),
         namespaces: options.namespaces.clone(),
-        lifetimes: Lifetimes::of_leaf(options.certificate_lifetime.0),
+        lifetimes: Lifetimes::of_leaf(options.pods.certificate_lifetime.0),
     }
 }
 
 /// The file in which a pod finds its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-fn lease_namespace(options: &cli::Manager) -> String {
+fn own_namespace(options: &cli::Manager) -> String {
     let told = options.leader_election_namespace.clone();
     told.or_else(|| std::fs::read_to_string(POD_NAMESPACE).ok())
         .map(|name| name.trim().to_owned())
@@ -121,11 +144,13 @@ async fn serve(
     options: &cli::Manager,
     manager: &Manager,
     metrics: &Metrics,
+    reviews: &polyvirt_admission::Metrics,
     standby: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     if let Some(address) = options.metrics_bind_address.0 {
         let mut registry = MetricsRegistry::default();
         metrics.register(&mut registry);
+        reviews.register(&mut registry);
         probes::serve("metrics", address, probes::metrics(registry)).await?;
     }
     if let Some(address) = options.health_probe_bind_address.0 {

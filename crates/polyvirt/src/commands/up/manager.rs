@@ -25,7 +25,7 @@ pub async fn start(
     ports: Ports,
 ) -> anyhow::Result<(Detached, Started)> {
     let service = service(kubeconfig, ports)?;
-    for port in [ports.metrics, ports.health, ports.gateway] {
+    for port in [ports.metrics, ports.health, ports.gateway, ports.webhook] {
         claim_port(folder, &service, port)?;
     }
     let (mut process, started) = ensure(folder, &service, GRACE).await?;
@@ -58,6 +58,10 @@ fn service(kubeconfig: &Path, ports: Ports) -> anyhow::Result<Service> {
         here(ports.gateway),
         "--gateway-host".to_owned(),
         "localhost".to_owned(),
+        "--webhook-bind-address".to_owned(),
+        here(ports.webhook),
+        "--webhook-url".to_owned(),
+        format!("https://{}", here(ports.webhook)),
     ];
     Ok(Service {
         name: NAME.to_owned(),

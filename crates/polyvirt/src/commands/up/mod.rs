@@ -87,7 +87,7 @@ fn with_flags(error: anyhow::Error) -> anyhow::Error {
     let flags = match name.as_str() {
         "etcd" => "--etcd-port",
         "kube-apiserver" => "--api-port",
-        _ => "--gateway-port, --metrics-port or --health-port",
+        _ => "--gateway-port, --webhook-port, --metrics-port or --health-port",
     };
     anyhow::anyhow!("{error} with {flags}")
 }

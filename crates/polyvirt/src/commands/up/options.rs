@@ -72,6 +72,9 @@ pub struct PortOptions {
     /// Port of the manager's consoles [default: 21444, or that of the last time]
     #[arg(long, value_name = "PORT")]
     pub gateway_port: Option<u16>,
+    /// Port of the manager's admission webhooks [default: 21445, or that of the last time]
+    #[arg(long, value_name = "PORT")]
+    pub webhook_port: Option<u16>,
     /// Port of the manager's metrics [default: 21080, or that of the last time]
     #[arg(long, value_name = "PORT")]
     pub metrics_port: Option<u16>,
@@ -160,10 +163,18 @@ pub struct Ports {
     pub etcd: u16,
     /// Consoles.
     pub gateway: u16,
+    /// Admission webhooks.
+    #[serde(default = "webhook")]
+    pub webhook: u16,
     /// Metrics.
     pub metrics: u16,
     /// Health.
     pub health: u16,
+}
+
+/// Earlier runs did not remember it.
+const fn webhook() -> u16 {
+    21_445
 }
 
 impl Default for Ports {
@@ -173,6 +184,7 @@ impl Default for Ports {
             api: 21_443,
             etcd: 21_379,
             gateway: 21_444,
+            webhook: webhook(),
             metrics: 21_080,
             health: 21_081,
         }
@@ -192,6 +204,7 @@ impl Ports {
             api: options.api_port.unwrap_or(self.api),
             etcd: options.etcd_port.unwrap_or(self.etcd),
             gateway: options.gateway_port.unwrap_or(self.gateway),
+            webhook: options.webhook_port.unwrap_or(self.webhook),
             metrics: options.metrics_port.unwrap_or(self.metrics),
             health: options.health_port.unwrap_or(self.health),
         }
@@ -225,6 +238,7 @@ mod tests {
             api_port: Some(1),
             etcd_port: None,
             gateway_port: None,
+            webhook_port: None,
             metrics_port: None,
             health_port: None,
         };

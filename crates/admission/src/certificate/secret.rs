@@ -1,0 +1,131 @@
+//! What is kept, as a Secret.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ObjectMeta;
+
+use super::pair::Pair;
+use super::shelf::Shelf;
+
+/// On a Secret that is ours to renew. One without it is somebody else's, such as cert-manager's.
+const OWNER: (&str, &str) = ("app.kubernetes.io/managed-by", "polyvirt");
+const ISSUED: &str = "polyvirt.io/issued";
+const NEXT_ISSUED: &str = "polyvirt.io/next-issued";
+const NAMES: &str = "polyvirt.io/names";
+
+/// Whether we renew what is in the Secret.
+pub(super) fn is_ours(secret: &Secret) -> bool {
+    let labels = secret.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.get(OWNER.0).is_some_and(|by| by == OWNER.1))
+}
+
+/// What is in the Secret; `None` if something is missing.
+pub(super) fn read(secret: &Secret) -> Option<Shelf> {
+    let data = secret.data.as_ref()?;
+    let part = |key: &str| data.get(key).map(|value| value.0.clone());
+    let note = |key: &str| secret.metadata.annotations.as_ref()?.get(key).cloned();
+    let time = |key: &str| note(key)?.parse::<Timestamp>().ok();
+    let next = (|| {
+        Some(Pair {
+            ca: part("next-ca.crt")?,
+            certificate: part("next.crt")?,
+            key: part("next.key")?,
+            issued: time(NEXT_ISSUED)?,
+        })
+    })();
+    Some(Shelf {
+        current: Pair {
+            ca: part("ca.crt")?,
+            certificate: part("tls.crt")?,
+            key: part("tls.key")?,
+            // One whose age is not known is as old as can be.
+            issued: time(ISSUED).unwrap_or(Timestamp::UNIX_EPOCH),
+        },
+        next,
+        retired_ca: part("retired-ca.crt"),
+        names: note(NAMES).map_or_else(Vec::new, |names| split(&names)),
+    })
+}
+
+fn split(names: &str) -> Vec<String> {
+    names.split(',').map(str::to_owned).collect()
+}
+
+/// The Secret that keeps it, in place of an older version if there is one.
+pub(super) fn write(name: &str, shelf: &Shelf, old: Option<&Secret>) -> Secret {
+    let mut data = BTreeMap::from([
+        ("ca.crt", &shelf.current.ca),
+        ("tls.crt", &shelf.current.certificate),
+        ("tls.key", &shelf.current.key),
+    ]);
+    let mut notes = BTreeMap::from([
+        (ISSUED.to_owned(), shelf.current.issued.to_string()),
+        (NAMES.to_owned(), shelf.names.join(",")),
+    ]);
+    if let Some(next) = &shelf.next {
+        data.extend([
+            ("next-ca.crt", &next.ca),
+            ("next.crt", &next.certificate),
+            ("next.key", &next.key),
+        ]);
+        notes.insert(NEXT_ISSUED.to_owned(), next.issued.to_string());
+    }
+    data.extend(shelf.retired_ca.iter().map(|ca| ("retired-ca.crt", ca)));
+    let bytes = |(key, value): (&str, &Vec<u8>)| (key.to_owned(), ByteString(value.clone()));
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(BTreeMap::from([(OWNER.0.to_owned(), OWNER.1.to_owned())])),
+            annotations: Some(notes),
+            resource_version: old.and_then(|old| old.metadata.resource_version.clone()),
+            ..ObjectMeta::default()
+        },
+        type_: Some("kubernetes.io/tls".to_owned()),
+        data: Some(data.into_iter().map(bytes).collect()),
+        ..Secret::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shelf::{Due, Lifetimes};
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let last = Lifetimes::default();
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        let now = Timestamp::now();
+        let mut shelf = Shelf::new(&names, now, last.valid).expect("made");
+        for due in [
+            Due::Nothing,
+            Due::Announce,
+            Due::Promote,
+            Due::Announce,
+            Due::Forget,
+        ] {
+            shelf = shelf.after(due, &names, now, &last).expect("done");
+            let secret = write("s", &shelf, None);
+            assert!(is_ours(&secret));
+            assert!(read(&secret).is_some_and(|found| found == shelf), "{due:?}");
+        }
+    }
+
+    #[test]
+    fn a_secret_of_somebody_else_is_not_ours() {
+        let shelf = Shelf::new(
+            &["a".to_owned()],
+            Timestamp::now(),
+            Lifetimes::default().valid,
+        );
+        let mut secret = write("s", &shelf.expect("made"), None);
+        secret.metadata.labels = None;
+        assert!(!is_ours(&secret));
+        assert!(read(&secret).is_some());
+        secret.data = None;
+        assert!(read(&secret).is_none());
+    }
+}

@@ -1,0 +1,181 @@
+//! What the API server is to ask, and when.
+//!
+//! It does not ask about writes that change no spec, such as a finalizer that comes off: so those pass even when nobody
+//! answers, and nothing can wait for itself. The guard of deletions is left out when nobody answers, for the finalizer
+//! protects by itself.
+
+use polyvirt_api::names::{GROUP, VERSION};
+use serde_json::{Value, json};
+
+use crate::defaults::RESOURCES as DEFAULTED;
+
+/// The kinds whose deletion is looked at, by their names in URLs.
+const GUARDED: [&str; 4] = ["providers", "vmclasses", "vmimages", "vmnetworkattachments"];
+/// All kinds, by their names in URLs.
+const ALL: [&str; 10] = [
+    "virtualmachines",
+    "providers",
+    "vmclasses",
+    "vmimages",
+    "vmnetworkattachments",
+    "vmsnapshots",
+    "vmclones",
+    "vmmigrations",
+    "vmsets",
+    "vmplacementpolicies",
+];
+/// The longest that a user waits for us.
+const TIMEOUT_SECONDS: u8 = 5;
+const SPEC_CHANGES: &str = "request.operation != 'UPDATE' || (!has(object.metadata.deletionTimestamp) && object.spec != oldObject.spec)";
+
+/// What happens to requests when nobody answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailurePolicy {
+    /// They go on.
+    #[default]
+    Ignore,
+    /// They are refused.
+    Fail,
+}
+
+impl FailurePolicy {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::Fail => "Fail",
+        }
+    }
+}
+
+/// How the API server reaches us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientConfig {
+    /// Outside the cluster: `https://host:port`.
+    Url(String),
+    /// Through a Service.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// Both configurations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// The name of both.
+    pub name: String,
+    /// How we are reached.
+    pub client: ClientConfig,
+    /// Who vouches for us, as PEM; empty if that is put in later.
+    pub authority: Vec<u8>,
+    /// What happens when nobody answers.
+    pub failure_policy: FailurePolicy,
+    /// The namespaces that we work in; none means all.
+    pub namespaces: Vec<String>,
+    /// Where nobody is ever asked: the namespace of the manager, beside kube-system.
+    pub own_namespace: String,
+    /// The account of the manager, whose writes are not looked at.
+    pub own_account: Option<String>,
+}
+
+impl Configuration {
+    /// As the API server wants it.
+    pub fn validating(&self) -> Value {
+        let check = self.webhook(
+            "validate",
+            "validate.polyvirt.io",
+            self.failure_policy,
+            &rule(&["CREATE", "UPDATE"], &ALL),
+        );
+        let guard = self.webhook(
+            "validate",
+            "guard.polyvirt.io",
+            FailurePolicy::Ignore,
+            &rule(&["DELETE"], &GUARDED),
+        );
+        self.object("ValidatingWebhookConfiguration", &json!([check, guard]))
+    }
+
+    /// As the API server wants it.
+    pub fn mutating(&self) -> Value {
+        let mut hook = self.webhook(
+            "mutate",
+            "default.polyvirt.io",
+            self.failure_policy,
+            &rule(&["CREATE", "UPDATE"], &DEFAULTED),
+        );
+        hook["reinvocationPolicy"] = json!("Never");
+        self.object("MutatingWebhookConfiguration", &json!([hook]))
+    }
+
+    fn object(&self, kind: &str, webhooks: &Value) -> Value {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+            "metadata": {"name": self.name, "labels": {"app.kubernetes.io/name": "polyvirt"}},
+            "webhooks": webhooks,
+        })
+    }
+
+    fn webhook(&self, path: &str, name: &str, policy: FailurePolicy, rule: &Value) -> Value {
+        json!({
+            "name": name,
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "timeoutSeconds": TIMEOUT_SECONDS,
+            "failurePolicy": policy.word(),
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {"matchExpressions": self.namespace_rules()},
+            "matchConditions": self.conditions(),
+            "rules": [rule],
+            "clientConfig": self.client_config(path),
+        })
+    }
+
+    fn namespace_rules(&self) -> Value {
+        let rule = |operator: &str, values: Value| json!({"key": "kubernetes.io/metadata.name", "operator": operator, "values": values});
+        let mut rules = vec![rule("NotIn", json!(["kube-system", self.own_namespace]))];
+        if !self.namespaces.is_empty() {
+            rules.push(rule("In", json!(self.namespaces)));
+        }
+        json!(rules)
+    }
+
+    fn conditions(&self) -> Value {
+        let mut all = vec![json!({"name": "spec-changes", "expression": SPEC_CHANGES})];
+        all.extend(self.own_account.as_ref().map(|account| {
+            let expression = format!("request.userInfo.username != {}", json!(account));
+            json!({"name": "not-the-manager", "expression": expression})
+        }));
+        json!(all)
+    }
+
+    fn client_config(&self, path: &str) -> Value {
+        let mut config = match &self.client {
+            ClientConfig::Url(url) => {
+                json!({"url": format!("{}/{path}", url.trim_end_matches('/'))})
+            }
+            ClientConfig::Service {
+                namespace,
+                name,
+                port,
+            } => json!({
+                "service": {"namespace": namespace, "name": name, "port": port, "path": format!("/{path}")},
+            }),
+        };
+        if !self.authority.is_empty() {
+            config["caBundle"] = json!(k8s_openapi::ByteString(self.authority.clone()));
+        }
+        config
+    }
+}
+
+fn rule(operations: &[&str], resources: &[&str]) -> Value {
+    json!({
+        "apiGroups": [GROUP], "apiVersions": [VERSION], "operations": operations,
+        "resources": resources, "scope": "Namespaced",
+    })
+}

@@ -1,0 +1,119 @@
+//! Providers.
+
+use polyvirt_api::infra::{Provider, ProviderTls, RuntimeMode};
+use polyvirt_engine::provider::sessions::type_word;
+use polyvirt_engine::runtime::key::ObjectKey;
+use polyvirt_engine::runtime::vm_index::Target;
+use polyvirt_plan::Problem;
+
+use super::{Judged, invalid};
+use crate::facts::Facts;
+
+impl Judged for Provider {
+    fn problems(&self, facts: &dyn Facts) -> Vec<Problem> {
+        let found = match mode(self) {
+            RuntimeMode::InProcess => facts.in_process(self).err(),
+            RuntimeMode::External => foreign_scheme(self),
+            RuntimeMode::Remote | RuntimeMode::Process => None,
+        };
+        found.into_iter().collect()
+    }
+
+    fn forbidden_changes(&self, old: &Self, facts: &dyn Facts) -> Vec<Problem> {
+        if old.spec.type_ == self.spec.type_ {
+            return Vec::new();
+        }
+        let users = facts.users(&Target::Provider(ObjectKey::of(self)));
+        let users = users.unwrap_or_default().count;
+        let text = format!(
+            "{users} VirtualMachines are on this Provider of type {}. Make another Provider and move them",
+            type_word(old.spec.type_)
+        );
+        (users > 0)
+            .then(|| invalid("spec.type", text))
+            .into_iter()
+            .collect()
+    }
+
+    fn warnings(&self, old: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
+        let mut found = insecure(self);
+        found.extend(slow_health(self));
+        if old.is_some_and(|old| old.spec.endpoint != self.spec.endpoint) {
+            found.extend(moved_away(self, facts));
+        }
+        found
+    }
+}
+
+fn mode(provider: &Provider) -> RuntimeMode {
+    let runtime = provider.spec.runtime.as_ref();
+    runtime.map(|runtime| runtime.mode).unwrap_or_default()
+}
+
+fn tls(provider: &Provider) -> Option<&ProviderTls> {
+    provider
+        .spec
+        .runtime
+        .as_ref()?
+        .service
+        .as_ref()?
+        .tls
+        .as_ref()
+}
+
+/// The contract is gRPC; whether it is encrypted is said elsewhere.
+fn foreign_scheme(provider: &Provider) -> Option<Problem> {
+    let (scheme, _) = provider.spec.endpoint.as_deref()?.split_once("://")?;
+    (!["grpc", "tcp"].contains(&scheme)).then(|| {
+        invalid("spec.endpoint", format!("A provider in mode External is reached by grpc://host:port, not by {scheme}://. Give its address"))
+    })
+}
+
+fn insecure(provider: &Provider) -> Vec<String> {
+    let spec = &provider.spec;
+    let plain = spec
+        .endpoint
+        .as_deref()
+        .is_some_and(|e| e.starts_with("http://"));
+    let remote = matches!(
+        mode(provider),
+        RuntimeMode::Remote | RuntimeMode::External | RuntimeMode::Process
+    );
+    let tls = tls(provider).filter(|_| remote);
+    let told = [
+        (
+            spec.insecure_skip_verify,
+            "spec.insecureSkipVerify: whoever is in between can take over the hypervisor's credentials; trust its certificate instead",
+        ),
+        (
+            plain,
+            "spec.endpoint: credentials go to the hypervisor in plain text; use https://",
+        ),
+        (
+            tls.is_some_and(|t| !t.enabled),
+            "spec.runtime.service.tls.enabled: false sends user data and credentials in plain text, and lets anybody command the provider",
+        ),
+        (
+            tls.is_some_and(|t| t.insecure_skip_verify),
+            "spec.runtime.service.tls.insecureSkipVerify: any server can pose as this provider",
+        ),
+    ];
+    let told = told.into_iter().filter(|(holds, _)| *holds);
+    told.map(|(_, text)| text.to_owned()).collect()
+}
+
+fn slow_health(provider: &Provider) -> Option<String> {
+    let check = provider.spec.health_check.as_ref()?;
+    let (interval, timeout) = (check.interval.parse().ok()?, check.timeout.parse().ok()?);
+    (timeout > interval).then(|| {
+        "spec.healthCheck.timeout: longer than interval, so a dead provider is noticed late"
+            .to_owned()
+    })
+}
+
+fn moved_away(provider: &Provider, facts: &dyn Facts) -> Option<String> {
+    let users = facts.users(&Target::Provider(ObjectKey::of(provider)))?;
+    (users.count > 0).then(|| {
+        format!("spec.endpoint: {} VirtualMachines are looked for at the new address; those that are not there are told as missing", users.count)
+    })
+}

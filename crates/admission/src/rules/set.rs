@@ -1,0 +1,47 @@
+//! VMSets.
+
+use polyvirt_api::infra::VMSet;
+use polyvirt_plan::Problem;
+
+use super::{Judged, machine};
+use crate::facts::Facts;
+
+const ROOT: &str = "spec.template.spec";
+
+impl Judged for VMSet {
+    fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
+        machine::problems(ROOT, &self.spec.template.spec)
+    }
+
+    fn warnings(&self, _: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        let mut found = machine::warnings(ROOT, namespace, &self.spec.template.spec, facts);
+        if self.spec.replicas > 1 {
+            found.extend(shared(self));
+        }
+        found
+    }
+}
+
+/// What only one VM can have. A set may be made smaller again, so it is not refused.
+fn shared(set: &VMSet) -> Vec<String> {
+    let spec = &set.spec.template.spec;
+    let fixed = spec
+        .networks
+        .iter()
+        .filter(|n| n.ip_address.is_some() || n.mac_address.is_some());
+    let mut found: Vec<_> = fixed
+        .map(|n| {
+            format!(
+                "{ROOT}.networks[{}]: all VMs of the set get the same address",
+                n.name
+            )
+        })
+        .collect();
+    if spec.imported_disk.is_some() {
+        found.push(format!(
+            "{ROOT}.importedDisk: all VMs of the set get the same disk"
+        ));
+    }
+    found
+}

@@ -1,0 +1,13 @@
+//! The pure core, by tables: what is refused, what is warned of, and what always passes.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "specs are written where they are used"
+)]
+
+mod deletion;
+mod other_kinds;
+mod providers;
+mod ratchet;
+mod virtual_machines;
+mod world;
