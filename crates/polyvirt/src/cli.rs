@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 mod pods;
 mod webhooks;
 
-pub use pods::{Pods, Span};
+pub use pods::Pods;
 pub use webhooks::{FailurePolicy, Webhooks};
 
 /// What the exit code tells; kept in step with [`crate::exit`].
@@ -350,16 +350,6 @@ mod tests {
             words("polyvirt vm list")
         );
         assert_eq!(translated(words("polyvirt"), mock()), words("polyvirt"));
-    }
-
-    #[test]
-    fn lengths_of_time() {
-        let seconds = |text: &str| text.parse::<Span>().map(|s| s.0.as_secs());
-        assert_eq!(seconds("90d"), Ok(7_776_000));
-        assert_eq!(seconds("45s"), Ok(45));
-        for wrong in ["", "d", "0s", "-1h", "1w", "ninety", "é"] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -64,3 +64,18 @@ impl std::str::FromStr for Span {
         total.map(Duration::from_secs).map(Self).ok_or_else(wrong)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time() {
+        let seconds = |text: &str| text.parse::<Span>().map(|s| s.0.as_secs());
+        assert_eq!(seconds("90d"), Ok(7_776_000));
+        assert_eq!(seconds("45s"), Ok(45));
+        for wrong in ["", "d", "0s", "-1h", "1w", "ninety", "é"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

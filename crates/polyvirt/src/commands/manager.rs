@@ -113,7 +113,7 @@ fn settings(options: &cli::Manager) -> Settings {
             .clone()
             .filter(|i| !i.is_empty()),
         types: options.pods.provider_types.clone(),
-        manager_namespace: lease_namespace(options),
+        manager_namespace: own_namespace(options),
         manager_labels: labels.collect(),
         cluster_domain: options.pods.cluster_domain.clone(),
         namespaces: options.namespaces.clone(),
