@@ -46,6 +46,16 @@ coredns_main() {
   printf ')\n\nfunc main() { coremain.Run() }\n'
 }
 
+# Helm takes the versions from its own build: without them it says v3 and thinks that the cluster is 1.20.
+stamps() {
+  [ "$NAME" = helm ] || return 0
+  local package
+  for package in pkg/chartutil pkg/lint/rules; do
+    echo "-X $MODULE/$package.k8sVersionMajor=1 -X $MODULE/$package.k8sVersionMinor=34"
+  done
+  echo "-X $MODULE/internal/version.version=v$VERSION"
+}
+
 build() {
   command -v go >/dev/null || die "$NAME cannot be downloaded, and there is no Go to build it: install Go 1.25 or later"
   say "building $NAME $VERSION from Go modules, once"
@@ -55,7 +65,7 @@ build() {
     coredns_main >main.go
     go mod tidy -e >&2
   fi
-  CGO_ENABLED=0 nice go build -mod=mod -trimpath -ldflags '-s -w' -o "$1/$NAME" "$PACKAGE" >&2
+  CGO_ENABLED=0 nice go build -mod=mod -trimpath -ldflags "-s -w $(stamps | xargs)" -o "$1/$NAME" "$PACKAGE" >&2
 }
 
 can_download() { [ "$NAME" = helm ] && [ -z "${POLYVIRT_NO_DOWNLOAD:-}" ] && command -v curl >/dev/null; }
