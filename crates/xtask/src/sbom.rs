@@ -164,8 +164,9 @@ mod tests {
             json!({"id": id, "deps": deps})
         };
         let package = |id: &str| json!({"id": id, "name": id, "version": "1.0.0", "license": "MIT/Apache-2.0"});
+        let packages = ["polyvirt", "linked", "tests", "builds"].map(package);
         let metadata = json!({
-            "packages": ["polyvirt", "linked", "tests", "builds"].map(package),
+            "packages": packages,
             "resolve": {"nodes": [
                 node("polyvirt", &[("linked", Value::Null), ("tests", json!("dev"))]),
                 node("linked", &[("builds", json!("build"))]),
