@@ -73,6 +73,11 @@ has_one_leader() { [ "$(leader | wc -l)" = 1 ]; }
 other_leads() { has_one_leader && [ "$(leader)" != "$1" ]; }
 gateway_answers() { kubectl get --raw /apis/subresources.polyvirt.io/v1; }
 
+metrics_are_served() {
+  kubectl get --raw "/api/v1/namespaces/$NAMESPACE/services/polyvirt-metrics:metrics/proxy/metrics" | grep leader_election_master_status
+}
+console() { kubectl get --raw "/apis/subresources.polyvirt.io/v1/namespaces/$1/virtualmachines/$2/log"; }
+
 # The process of the manager in this pod, as the node sees it.
 kill_manager_of() {
   # shellcheck disable=SC2016
@@ -112,6 +117,7 @@ install() {
   have_crds || die "not all CRDs are there"
   await 30 "one manager leads" has_one_leader
   await 60 "the gateway answers behind the API server" gateway_answers
+  await 30 "metrics are served" metrics_are_served
 }
 
 first_vm() {
@@ -120,6 +126,7 @@ first_vm() {
   kubectl wait --for=condition=Ready pod/hypervisor --timeout=60s
   make_vm web
   kubectl get providers,virtualmachines
+  console default web | grep boot
 }
 
 # Place for the provider that the manager runs itself: mode Remote.
@@ -161,6 +168,23 @@ uninstall() {
   [ "$(kubectl get virtualmachines --output name | wc -l)" = 3 ] || die "VirtualMachines are gone"
 }
 
+# Named as users of VirtRigaud are used to, with rights in one namespace.
+one_namespace() {
+  local account=system:serviceaccount:virtrigaud-system:virtrigaud-polyvirt-manager
+  step "helm install for one namespace"
+  kubectl create namespace team-a
+  helm install virtrigaud charts/polyvirt --namespace virtrigaud-system --create-namespace --set image.tag=e2e \
+    --set providers.vsphere.enabled=false --set 'scope.namespaces={team-a}' --set crdUpgrade.enabled=false --wait >/dev/null
+  kubectl auth can-i get secrets --namespace team-a --as "$account"
+  if kubectl auth can-i get secrets --namespace default --as "$account"; then die "the manager can read Secrets elsewhere"; fi
+  sed 's/namespace: default/namespace: team-a/' config/samples/mock.yaml | kubectl apply -f - >/dev/null
+  kubectl wait --for=jsonpath='{.status.phase}'=Running virtualmachine/web --namespace team-a --timeout=60s
+  console team-a web | grep boot
+  kubectl delete virtualmachine web --namespace team-a --timeout=60s
+  helm uninstall virtrigaud --namespace virtrigaud-system --wait
+  await 90 "nothing of the release is left" nothing_is_left
+}
+
 plain_manifests() {
   local id
   step "make deploy, make undeploy"
@@ -183,6 +207,7 @@ remote_provider
 kill_leader
 upgrade
 uninstall
+one_namespace
 plain_manifests
 step_done
 printf '\ne2e: all passed, %d s\n' "$SECONDS"

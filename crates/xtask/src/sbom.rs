@@ -70,8 +70,8 @@ fn bill(metadata: &Value, checksums: &BTreeMap<(String, String), String>) -> any
         "specVersion": "1.5",
         "version": 1,
         "metadata": {"component": component(program, "application", checksums)},
-        "components": sorted(libraries.map(|package| component(package, "library", checksums))),
-        "dependencies": sorted(held.iter().map(|package| depends(package, &edges, &known))),
+        "components": sorted(libraries.map(|package| component(package, "library", checksums)), "bom-ref"),
+        "dependencies": sorted(held.iter().map(|package| depends(package, &edges, &known)), "ref"),
     }))
 }
 
@@ -136,9 +136,10 @@ fn purl(package: &Value) -> String {
     )
 }
 
-fn sorted(values: impl Iterator<Item = Value>) -> Vec<Value> {
+/// By what they are called, whatever else they hold.
+fn sorted(values: impl Iterator<Item = Value>, name: &str) -> Vec<Value> {
     let mut values: Vec<Value> = values.collect();
-    values.sort_by_key(ToString::to_string);
+    values.sort_by(|one, other| text(&one[name]).cmp(text(&other[name])));
     values
 }
 
