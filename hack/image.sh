@@ -56,7 +56,7 @@ program_revision() { if [ "$PROFILE" = release ]; then revision; else echo "${PO
 program() {
   local home=${CARGO_HOME:-$HOME/.cargo}
   RUSTFLAGS="--remap-path-prefix=$home=/cargo --remap-path-prefix=$PWD=/src" POLYVIRT_GIT_SHA=$(program_revision) \
-    cargo build --locked --package polyvirt --profile "$PROFILE" --target "$(triple)" >&2
+    nice cargo build --locked --package polyvirt --profile "$PROFILE" --target "$(triple)" >&2
   echo "target/$(triple)/$PROFILE/polyvirt"
 }
 
