@@ -77,6 +77,17 @@ test-unit: ## Only the tests inside the crates: no control plane, seconds
 test-integration: ## Only the tests of whole crates, on a real etcd and kube-apiserver
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); $(STEP) integration $(CARGO_TEST) --test '*'
 
+.PHONY: test-chart
+test-chart: ## helm lint and helm template with several values; config/default is fresh
+	@hack/chart.sh check
+
+.PHONY: e2e
+e2e: ## A real node, the image, the chart, a VM, death of a manager, upgrade, uninstall: as root (KEEP=1 leaves it running)
+	@KEEP='$(KEEP)' hack/e2e.sh
+
+.PHONY: test-e2e
+test-e2e: e2e
+
 .PHONY: guest-debian
 guest-debian: ## Boot a real Debian and see its cloud-init take our seeds: slow, as root, needs mmdebstrap
 	@hack/debian-guest.sh check
@@ -89,15 +100,34 @@ generate: manifests ## Write all generated files again: CRDs, protobuf code, doc
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt --bin polyvirt
 
 .PHONY: manifests
-manifests: ## Write the CRDs in config/crd and the webhooks in config/webhook again from the code
+manifests: ## Write the CRDs in config/crd and the webhooks in config/webhook again from the code, and config/default from the chart
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt-api
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt-admission --test generated
+	@hack/chart.sh manifests
+
+##@ The container image
+
+.PHONY: docker-build
+docker-build: ## Build the image, with or without Docker, as dist/image.tar (IMG=name TAG=tag PROFILE=fast)
+	@IMG='$(IMG)' TAG='$(TAG)' PROFILE='$(PROFILE)' hack/image.sh build
+
+.PHONY: docker-push
+docker-push: ## Push the image that docker-build has made (IMG=name TAG=tag)
+	@IMG='$(IMG)' TAG='$(TAG)' hack/image.sh push
 
 ##@ A cluster of your own
 
 .PHONY: install
 install: ## Apply the CRDs and the roles for consoles to the cluster of the current kubeconfig
 	$(KUBECTL) apply --server-side --force-conflicts -f config/crd -f config/rbac
+
+.PHONY: deploy
+deploy: install ## Run the manager in the cluster of the current kubeconfig, without Helm (IMG=name:tag)
+	@IMG='$(IMG)' KUBECTL='$(KUBECTL)' hack/chart.sh deploy
+
+.PHONY: undeploy
+undeploy: ## Remove that manager; CRDs, objects and VMs stay
+	@KUBECTL='$(KUBECTL)' hack/chart.sh undeploy
 
 .PHONY: install-plugin
 install-plugin: build ## Install the program as polyvirt and as kubectl polyvirt in BIN_DIR (~/.local/bin)
@@ -107,6 +137,16 @@ install-plugin: build ## Install the program as polyvirt and as kubectl polyvirt
 .PHONY: run
 run: ## Run the manager on this machine against the cluster of the current kubeconfig
 	cargo run --profile fast --locked --package polyvirt -- manager
+
+##@ A real node on this machine
+
+.PHONY: cluster-up
+cluster-up: ## Start a real cluster with one node, for tests, in namespaces of its own (needs root)
+	@hack/cluster.sh up
+
+.PHONY: cluster-down
+cluster-down: ## Stop it; nothing of it is left
+	@hack/cluster.sh down
 
 ##@ This machine
 

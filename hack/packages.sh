@@ -2,6 +2,8 @@
 # Installs what real virtual machines need on this machine: QEMU, the UEFI firmware, and the tools that hack/guest.sh
 # builds the test guest with. Installs only what is missing, and says what. Safe to run again: then it only looks.
 #
+#   hack/packages.sh [package...]     with names only these Debian packages, for other scripts
+#
 # It is the one script that needs root, itself or by sudo, and only if something is missing.
 set -euo pipefail
 
@@ -31,12 +33,15 @@ can_become_root() { is_root || { has sudo && sudo --validate; }; }
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-missing_packages() {
+# missing_of PACKAGE...
+missing_of() {
   local name
-  for name in "${QEMU_PACKAGES[@]}" "${OTHER_PACKAGES[@]}"; do
+  for name in "$@"; do
     is_installed "$name" || echo "$name"
   done
 }
+
+missing_packages() { missing_of "${QEMU_PACKAGES[@]}" "${OTHER_PACKAGES[@]}"; }
 
 missing_programs() {
   local name
@@ -98,12 +103,28 @@ apt_install() {
     -o DPkg::Lock::Timeout=300 "$@" </dev/null >/dev/null
 }
 
-install_packages() {
-  local command="apt-get install $*"
+announce() {
   can_become_root || die "missing packages: $*. Only root can install them, and sudo is not there or refuses. As root, run: $0"
   say "installing $*"
+}
+
+update_lists() { as_root apt-get update -qq -o DPkg::Lock::Timeout=300 || say "the lists could not be updated; trying with the old ones"; }
+
+# Only these, from the suite that the system has.
+install_named() {
+  local missing
+  mapfile -t missing < <(missing_of "$@")
+  [ "${#missing[@]}" -gt 0 ] || return 0
+  announce "${missing[@]}"
+  update_lists
+  apt_install "${missing[@]}" || die "could not be installed: ${missing[*]}"
+}
+
+install_packages() {
+  local command="apt-get install $*"
+  announce "$@"
   if is_debian_12; then add_backports; fi
-  as_root apt-get update -qq -o DPkg::Lock::Timeout=300 || say "the lists could not be updated; trying with the old ones"
+  update_lists
   if is_debian_12; then
     # One transaction for QEMU alone: all its packages must come from the same suite.
     apt_install -t bookworm-backports "${QEMU_PACKAGES[@]}" || die "QEMU could not be installed from bookworm-backports"
@@ -139,6 +160,11 @@ vm_user() {
   useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$VM_USER"
 }
 
+if [ $# -gt 0 ]; then
+  # Where there is no apt, whoever needs the programs says which are missing.
+  if has dpkg-query && has apt-get; then install_named "$@"; fi
+  exit 0
+fi
 if has dpkg-query && has apt-get; then packages; else without_apt; fi
 check_qemu
 vm_user

@@ -6,14 +6,24 @@ use std::path::PathBuf;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
+/// For people and `kubectl apply`, and for Helm, which takes only what lies in its chart.
+const FOLDERS: [&str; 2] = ["config/crd", "charts/polyvirt/crds"];
+
+fn folders() -> impl Iterator<Item = PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    FOLDERS.into_iter().map(move |folder| root.join(folder))
+}
+
 /// Rewrite with `UPDATE_GENERATED=1 cargo test -p polyvirt-api --test generated`.
 #[test]
 fn committed_crds_are_fresh() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../config/crd");
     let update = std::env::var_os("UPDATE_GENERATED").is_some();
-    for crd in polyvirt_api::crds() {
-        let path = folder.join(file_name(&crd));
-        let fresh = yaml(&crd);
+    for (crd, folder) in polyvirt_api::crds()
+        .iter()
+        .flat_map(|crd| folders().map(move |folder| (crd, folder)))
+    {
+        let path = folder.join(file_name(crd));
+        let fresh = yaml(crd);
         if update {
             std::fs::write(&path, &fresh).unwrap();
         }
@@ -28,9 +38,8 @@ fn committed_crds_are_fresh() {
 
 #[test]
 fn no_file_without_its_crd() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../config/crd");
     let expected: Vec<_> = polyvirt_api::crds().iter().map(file_name).collect();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in folders().flat_map(|folder| std::fs::read_dir(folder).unwrap()) {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(
             expected.contains(&name),

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -15,7 +16,7 @@ use rcgen::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::server::{GatewayError, Place};
+use crate::server::{GatewayError, Place, Reach};
 
 /// Removing the Secret and restarting the manager makes a new one at any time.
 const YEARS: i32 = 10;
@@ -37,10 +38,9 @@ impl Serving {
             return Self::from_secret(found, &name);
         }
         let made = Self::make(&place.server_name())?;
-        match api
-            .create(&PostParams::default(), &made.secret(&name))
-            .await
-        {
+        let mut secret = made.secret(&name);
+        secret.metadata.owner_references = owner(client, place).await;
+        match api.create(&PostParams::default(), &secret).await {
             Ok(_) => Ok(made),
             // Another replica was quicker.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
@@ -122,6 +122,16 @@ impl Serving {
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(bad)?;
         Ok((chain.map_err(bad)?, key))
     }
+}
+
+/// The Service in front of us, so that the Secret goes when it does. One that we made ourselves stays, and so does the Secret.
+async fn owner(client: &Client, place: &Place) -> Option<Vec<OwnerReference>> {
+    if place.reach != Reach::Pods {
+        return None;
+    }
+    let api: Api<Service> = Api::namespaced(client.clone(), &place.namespace);
+    let service = api.get(&place.service).await.ok()?;
+    service.owner_ref(&()).map(|owner| vec![owner])
 }
 
 fn lasting(mut params: CertificateParams) -> CertificateParams {

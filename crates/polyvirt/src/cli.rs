@@ -87,7 +87,7 @@ pub enum Command {
     Manager(Box<Manager>),
     /// Serve a hypervisor to managers over gRPC
     Provider(ProviderCommand),
-    /// Print the CustomResourceDefinitions
+    /// Print the CustomResourceDefinitions, or apply them to a cluster
     Crds(Crds),
     /// Check a provider at an address against the contract
     Conformance(Conformance),
@@ -273,6 +273,12 @@ pub struct Crds {
     /// The format
     #[arg(long, short, value_enum, default_value_t = Format::Yaml)]
     pub output: Format,
+    /// Apply them to the cluster instead, and wait until it has accepted them
+    #[arg(long, conflicts_with = "output")]
+    pub apply: bool,
+    /// Kubeconfig file; without it the usual places, then the pod's own account
+    #[arg(long, requires = "apply", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// Formats of data.

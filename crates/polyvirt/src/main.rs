@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod exit;
 mod guests;
+mod leader_label;
 mod logging;
 mod registry;
 mod webhooks;

@@ -47,6 +47,18 @@ pub async fn install_crds(
     client: &Client,
     definitions: &[CustomResourceDefinition],
 ) -> Result<(), Error> {
+    apply_crds(client, definitions).await?;
+    for definition in definitions {
+        await_served(client, definition).await?;
+    }
+    Ok(())
+}
+
+/// Applies resource definitions, and returns when the API server has accepted all of them. Needs no right but to them.
+pub async fn apply_crds(
+    client: &Client,
+    definitions: &[CustomResourceDefinition],
+) -> Result<(), Error> {
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let params = PatchParams::apply(FIELD_MANAGER).force();
     for definition in definitions {
@@ -55,7 +67,6 @@ pub async fn install_crds(
     }
     for definition in definitions {
         await_established(&api, &definition.name_any()).await?;
-        await_served(client, definition).await?;
     }
     Ok(())
 }

@@ -29,6 +29,6 @@ mod process;
 mod spawner;
 mod state;
 
-pub use cluster::{install_crds, namespace, shared};
+pub use cluster::{apply_crds, install_crds, namespace, shared};
 pub use control_plane::{Builder, ControlPlane, Rss, probe};
 pub use error::{Component, Error};

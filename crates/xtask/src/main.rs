@@ -1,8 +1,10 @@
-//! Generates what is committed: the protobuf code.
+//! What is made from the source: the protobuf code, which is committed, and the list of what the program is made of.
 //!
-//! `cargo run -p xtask -- proto` writes it, `cargo run -p xtask -- proto --check` only proves that it is fresh.
+//! `cargo run -p xtask -- proto` writes the code, `cargo run -p xtask -- proto --check` only proves that it is fresh.
+//! `cargo run -p xtask -- sbom TARGET` prints the list for that target.
 
 mod proto;
+mod sbom;
 
 use anyhow::bail;
 
@@ -12,6 +14,7 @@ fn main() -> anyhow::Result<()> {
     match words.as_slice() {
         ["proto"] => proto::write(),
         ["proto", "--check"] => proto::check(),
-        _ => bail!("Usage: cargo run -p xtask -- proto [--check]"),
+        ["sbom", target] => sbom::print(target),
+        _ => bail!("Usage: cargo run -p xtask -- proto [--check] | sbom TARGET"),
     }
 }

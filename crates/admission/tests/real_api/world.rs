@@ -19,7 +19,7 @@ use polyvirt_engine::catalogue::{Catalogue, StandIn};
 use polyvirt_engine::link::session::Connector;
 use polyvirt_engine::manager::{Config, Manager};
 use polyvirt_engine::metrics::unobserved;
-use polyvirt_engine::provider::{Place, Runtime, Way};
+use polyvirt_engine::provider::{Runtime, Way};
 use polyvirt_plan::Problem;
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_testkit::{ControlPlane, install_crds, namespace, shared};
@@ -43,7 +43,7 @@ impl Runtime for Everywhere {
         Ok(Way {
             connector: Arc::new(Direct(self.0.clone())),
             made_from: "direct".to_owned(),
-            place: Place::default(),
+            place: polyvirt_engine::provider::Place::default(),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! `polyvirt manager`.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -17,12 +18,13 @@ use tokio_util::sync::CancellationToken;
 use super::{probes, stop_signal};
 use crate::cli;
 use crate::guests;
+use crate::leader_label;
 use crate::registry::Registry;
 use crate::webhooks;
 
 /// Runs the controllers until the program is asked to stop.
 pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
-    let client = client(&options).await?;
+    let client = client(options.kubeconfig.as_deref()).await?;
     let metrics = Arc::new(Metrics::default());
     let config = manager::Config {
         namespaces: options.namespaces.clone(),
@@ -78,6 +80,7 @@ async fn lead(
     metrics.stands_by(lease);
     standby.send_replace(true);
     tracing::info!(%namespace, lease, identity, "standing by");
+    leader_label::take_off(client.clone(), lease).await;
     let term = tokio::select! {
         term = elector.acquire() => term,
         () = stop.cancelled() => return Ok(()),
@@ -85,6 +88,7 @@ async fn lead(
     tracing::info!(%namespace, lease, identity, "leading");
     metrics.leads(lease);
     standby.send_replace(false);
+    leader_label::put_on(client.clone(), lease, stop.clone());
     guests::serve(options, client, manager.guests(), stop.clone()).await?;
     Ok(term.lead(manager.run(stop)).await?)
 }
@@ -167,8 +171,8 @@ async fn serve(
 }
 
 /// The cluster: the file that was named, the usual places, the pod's own account.
-async fn client(options: &cli::Manager) -> anyhow::Result<Client> {
-    let mut config = match &options.kubeconfig {
+pub(super) async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+    let mut config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path)
                 .with_context(|| format!("Cannot read {}", path.display()))?;

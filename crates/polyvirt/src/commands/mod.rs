@@ -28,7 +28,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             Ok(())
         }
         Command::Conformance(options) => block_on(conformance::run(options)),
-        Command::Crds(options) => crds::run(&options),
+        Command::Crds(options) => block_on(crds::run(options)),
         Command::Down(options) => block_on(down::run(options)),
         Command::Manager(options) => serve_on(manager::run(*options)),
         Command::Provider(options) => serve_on(provider::run(options)),

@@ -1,0 +1,83 @@
+{{/* What the manager may do with the objects of the namespaces in which it works. */}}
+{{- define "polyvirt.workRules" -}}
+- apiGroups: [infra.virtrigaud.io]
+  resources: ["*"]
+  verbs: [get, list, watch, create, update, patch, delete]
+# Credentials of hypervisors, user data, and the certificates of Remote providers.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+# Remote providers.
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services, serviceaccounts]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+{{- end -}}
+
+{{/* What it may do in its own namespace. */}}
+{{- define "polyvirt.ownRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update, patch]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+# The one that leads marks its pod, and unmarks the one that did.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, patch]
+{{- if .Values.gateway.enabled }}
+# The certificate of the gateway, which goes with its Service.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ include "polyvirt.fullname" . }}-gateway-tls]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [services]
+  resourceNames: [{{ include "polyvirt.fullname" . }}-gateway]
+  verbs: [get]
+{{- end }}
+{{- end -}}
+
+{{/* What it may do with objects of the cluster, wherever it works. */}}
+{{- define "polyvirt.clusterRules" -}}
+{{- if .Values.gateway.enabled }}
+- apiGroups: [apiregistration.k8s.io]
+  resources: [apiservices]
+  resourceNames: [v1.subresources.polyvirt.io]
+  verbs: [get, patch]
+# Whether a person may do what they ask the gateway for.
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
+  resourceNames: [polyvirt-validating, polyvirt-mutating]
+  verbs: [get, list, watch, patch]
+{{- end -}}
+
+{{/* The one that these roles are for. */}}
+{{- define "polyvirt.subjects" -}}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "polyvirt.serviceAccountName" . }}
+    namespace: {{ .Release.Namespace }}
+{{- end -}}
