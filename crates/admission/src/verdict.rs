@@ -86,7 +86,7 @@ fn invalid(request: &Request, problems: &[Problem]) -> Value {
     let message = format!(
         "{} {:?} can never work as it is written: {}",
         request.kind.kind,
-        request.name,
+        name(request),
         texts.join("; ")
     );
     json!({
@@ -96,6 +96,15 @@ fn invalid(request: &Request, problems: &[Problem]) -> Value {
             "causes": causes,
         },
     })
+}
+
+/// One that the API server makes up begins with what the user gave.
+fn name(request: &Request) -> &str {
+    if !request.name.is_empty() {
+        return &request.name;
+    }
+    let begin = request.object["metadata"]["generateName"].as_str();
+    begin.unwrap_or_default()
 }
 
 fn cause(problem: &Problem) -> Value {

@@ -22,8 +22,8 @@ use crate::facts::Facts;
 use crate::metrics::Metrics;
 use work::Webhook;
 
-/// The API server takes objects of up to 3 MiB, and an update has two of them. Those of ours are far smaller.
-const LARGEST: usize = 3 << 20;
+/// etcd takes objects of up to 1.5 MiB; an update has two of them, and something around them.
+const LARGEST: usize = 4 << 20;
 /// Reviews at once.
 const PLACES: usize = 32;
 /// The API server waits for 5 s, as it is told to.

@@ -50,7 +50,7 @@ async fn bombs_go_off_harmlessly() {
     let deep = format!("{{\"request\": {{\"object\": {}", "[".repeat(1_000_000));
     for (path, body, code) in [
         ("/validate", deep, 400),
-        ("/validate", "x".repeat(4 << 20), 413),
+        ("/validate", "x".repeat(5 << 20), 413),
         ("/mutate", "{}".to_owned(), 400),
         ("/validate", String::new(), 400),
         ("/elsewhere", "{}".to_owned(), 404),

@@ -37,6 +37,38 @@ fn broken() -> Value {
     json!({"cpu": 1, "memory": "1e99"})
 }
 
+/// About as much as etcd takes.
+fn large_user_data() -> Value {
+    let text = format!("#cloud-config\n# {}\n", "x\n# ".repeat(300_000));
+    json!({"userData": {"cloudInit": {"inline": text}}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spec_as_large_as_can_be_is_looked_at() {
+    let world = World::furnished("large").await;
+    let made = world
+        .create("VirtualMachine", "a", vm(large_user_data()))
+        .await;
+    assert!(
+        refusal(made).message.contains("spec.userData"),
+        "too large for guests"
+    );
+    let lines = "# x\n".repeat(250_000);
+    let text = format!("#cloud-config\n{lines}");
+    let spec = vm(json!({"userData": {"cloudInit": {"inline": text}}}));
+    world
+        .create("VirtualMachine", "b", spec)
+        .await
+        .expect("made");
+    let off = Patch::Merge(json!({"spec": {"powerState": "OffGraceful"}}));
+    let api = world.api("VirtualMachine");
+    api.patch("b", &PatchParams::default(), &off)
+        .await
+        .expect("changed");
+    // More than one if the manager writes a status at the same moment: the API server begins again.
+    assert!(world.reviews("operation=\"UPDATE\",verdict=\"allowed\"") >= 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn fail_refuses_new_wishes_and_lets_everything_else_go_on() {
     let world = World::empty("fail").await;
@@ -46,6 +78,12 @@ async fn fail_refuses_new_wishes_and_lets_everything_else_go_on() {
     held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
     let api = world.api("VMClass");
     api.create(&PostParams::default(), &held)
+        .await
+        .expect("made");
+    let mut large = World::object("VirtualMachine", "large", vm(large_user_data()));
+    large.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    let vms = world.api("VirtualMachine");
+    vms.create(&PostParams::default(), &large)
         .await
         .expect("made");
     register(&world, FailurePolicy::Fail).await;
@@ -83,6 +121,10 @@ async fn fail_refuses_new_wishes_and_lets_everything_else_go_on() {
     merge(json!({"metadata": {"finalizers": null}}))
         .await
         .expect("finalizers come off");
+    // Conditions look at specs of any size.
+    let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let freed = vms.patch("large", &PatchParams::default(), &bare).await;
+    freed.expect("finalizers come off");
     assert!(api.get_opt("held").await.expect("an answer").is_none());
 }
 
