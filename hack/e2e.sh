@@ -59,13 +59,15 @@ finish() {
 helm() { "$HELM" "$@"; }
 install_chart() {
   helm "$1" polyvirt charts/polyvirt --namespace "$NAMESPACE" --set image.tag=e2e --set image.pullPolicy=Never \
-    --set replicaCount=2 --set crdUpgrade.ttlSecondsAfterFinished=20 --wait --timeout 180s "${@:2}"
+    --set replicaCount=2 --set certificateLifetime=75s --set crdUpgrade.ttlSecondsAfterFinished=20 --wait --timeout 180s "${@:2}"
 }
 
 vm_is() { [ "$(kubectl get virtualmachine "$1" -o 'jsonpath={.status.phase}')" = "$2" ]; }
 vm_id() { kubectl get virtualmachine "$1" -o 'jsonpath={.status.id}'; }
+# apply_vm NAME [PROVIDER]
+apply_vm() { sed -e "s/NAME/$1/" -e "s/elsewhere/${2:-elsewhere}/" hack/e2e/vm.yaml | kubectl apply -f -; }
 make_vm() {
-  sed "s/NAME/$1/" hack/e2e/vm.yaml | kubectl apply -f -
+  apply_vm "$@"
   await 60 "VM $1 is Running" vm_is "$1" Running
 }
 leader() { kubectl get pods --namespace "$NAMESPACE" --selector polyvirt.io/leader --output name; }
@@ -78,12 +80,12 @@ metrics_are_served() {
 }
 console() { kubectl get --raw "/apis/subresources.polyvirt.io/v1/namespaces/$1/virtualmachines/$2/log"; }
 
-# The process of the manager in this pod, as the node sees it.
-kill_manager_of() {
+# kill_process VARIABLE: kill -9 of the process of ours that has it in its environment, as the node sees it.
+kill_process() {
   # shellcheck disable=SC2016
   hack/cluster.sh enter bash -c 'for pid in $(pgrep -x polyvirt); do
-    if tr "\0" "\n" <"/proc/$pid/environ" | grep -qx "POD_NAME=$1"; then kill -KILL "$pid" && echo "killed the manager of $1"; fi
-  done' _ "${1#pod/}"
+    if tr "\0" "\n" <"/proc/$pid/environ" | grep -qx "$1"; then kill -KILL "$pid" && echo "killed the process with $1"; fi
+  done' _ "$1"
 }
 
 # All that carries the release's label, in the namespace and in the cluster. Pods and jobs take a moment to go.
@@ -129,15 +131,70 @@ first_vm() {
   console default web | grep boot
 }
 
-# Place for the provider that the manager runs itself: mode Remote.
-remote_provider() { :; }
+# A provider in a pod of its own, with certificates on both sides.
+remote_provider() {
+  step "a provider in a pod of its own, and a VM"
+  kubectl apply -f hack/e2e/remote.yaml
+  kubectl wait --for=condition=Ready provider/inside --timeout=90s
+  kubectl get deployments,services,networkpolicies,serviceaccounts,secrets --selector app.kubernetes.io/component=provider
+  kubectl get provider inside -o 'jsonpath={range .status.conditions[*]}{.type}={.status} {.reason}{"\n"}{end}'
+  make_vm remote inside
+}
+
+provider_certificate() { kubectl get secret virtrigaud-provider-default-inside-tls -o 'jsonpath={.data.tls\.crt}'; }
+is_renewed() { [ "$(provider_certificate)" != "$1" ]; }
+vms_inside() { hack/cluster.sh enter find / -xdev -path '*empty-dir/tmp/vms/vms/*.json' -not -path '/proc/*' 2>/dev/null; }
+
+kill_provider() {
+  step "kill -9 of the provider in mid-create"
+  apply_vm survivor inside
+  await 30 "VM survivor is being made" vm_is survivor Provisioning
+  kill_process PROVIDER_NAME=inside
+  await 90 "VM survivor is Running" vm_is survivor Running
+  [ "$(vms_inside | wc -l)" = 2 ] || die "not two VMs on the hypervisor: $(vms_inside)"
+}
+
+# Every change is a call over the link. A certificate that is refused would show as a provider that does not answer.
+rotation() {
+  local before since state end
+  step "certificates are renewed under load"
+  kubectl wait --for=condition=Ready provider/inside --timeout=60s
+  before=$(provider_certificate)
+  since=$(kubectl get provider inside -o 'jsonpath={.status.connectedSince}')
+  end=$((SECONDS + 120))
+  until is_renewed "$before"; do
+    [ "$SECONDS" -lt "$end" ] || die "the certificate was not renewed"
+    for state in "Off Stopped" "On Running"; do
+      kubectl patch virtualmachine remote --type merge --patch "{\"spec\": {\"powerState\": \"${state% *}\"}}" >/dev/null
+      await 30 "VM remote is ${state#* }" vm_is remote "${state#* }" >/dev/null
+    done
+  done
+  # The old one has expired by then; the new one serves.
+  sleep 30
+  kubectl delete virtualmachine survivor --timeout=30s
+  [ "$(kubectl get provider inside -o 'jsonpath={.status.connectedSince}')" = "$since" ] || die "the connection broke"
+  echo "the certificate was renewed and no call was lost"
+}
+
+refusals() {
+  local said
+  step "admission"
+  if said=$(sed -e 's/NAME/wrong/' -e 's/powerState: "On"/userData: {cloudInit: {inline: "#cloud-config\\n[:"}}/' hack/e2e/vm.yaml | kubectl apply -f - 2>&1); then
+    die "a VM whose user data cannot be read was let in"
+  fi
+  echo "$said"
+  said=$(sed -e 's/NAME/early/' -e 's/small/later/' hack/e2e/vm.yaml | kubectl apply --dry-run=server -f - 2>&1)
+  grep -i warning <<<"$said" || die "no warning of a class that is not there: $said"
+  if said=$(kubectl delete provider inside 2>&1); then die "a Provider with VMs was deleted"; fi
+  echo "$said"
+}
 
 kill_leader() {
   local old id
   step "kill -9 of the manager that leads"
   old=$(leader)
   id=$(vm_id web)
-  kill_manager_of "$old"
+  kill_process "POD_NAME=${old#pod/}"
   await 60 "another manager leads" other_leads "$old"
   make_vm db
   await 60 "VM web is Running" vm_is web Running
@@ -165,7 +222,8 @@ uninstall() {
   helm uninstall polyvirt --namespace "$NAMESPACE" --wait
   await 90 "nothing of the release is left" nothing_is_left
   have_crds || die "CRDs are gone"
-  [ "$(kubectl get virtualmachines --output name | wc -l)" = 3 ] || die "VirtualMachines are gone"
+  [ "$(kubectl get virtualmachines --output name | wc -l)" = 4 ] || die "VirtualMachines are gone"
+  kubectl wait --for=condition=Available deployment/virtrigaud-provider-default-inside --timeout=10s
 }
 
 # Named as users of VirtRigaud are used to, with rights in one namespace.
@@ -185,6 +243,10 @@ one_namespace() {
   await 90 "nothing of the release is left" nothing_is_left
 }
 
+provider_is_gone() {
+  [ -z "$(kubectl get pods,deployments,services,secrets --selector app.kubernetes.io/component=provider --output name)" ]
+}
+
 plain_manifests() {
   local id
   step "make deploy, make undeploy"
@@ -194,7 +256,9 @@ plain_manifests() {
   kubectl delete virtualmachine db cache --timeout=60s
   make_vm late
   [ "$(vm_id web)" = "$id" ] || die "VM web is another one now"
-  kubectl delete virtualmachine web late --timeout=60s
+  kubectl delete virtualmachine web late remote --timeout=60s
+  kubectl delete provider inside --timeout=60s
+  await 60 "the pods of the provider are gone" provider_is_gone
   make undeploy >/dev/null
   await 90 "nothing is left" nothing_is_left
 }
@@ -204,6 +268,9 @@ start
 install
 first_vm
 remote_provider
+kill_provider
+rotation
+refusals
 kill_leader
 upgrade
 uninstall

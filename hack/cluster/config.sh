@@ -43,6 +43,8 @@ authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
 cgroupsPerQOS: false
 enforceNodeAllocatable: []
+# Changed Secrets reach pods soon.
+syncFrequency: 5s
 clusterDNS: [$DNS]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix://$CONTAINERD

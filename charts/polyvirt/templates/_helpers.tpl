@@ -106,3 +106,31 @@ imagePullSecrets:
 {{- end -}}
 {{- join "," (sortAlpha $types) -}}
 {{- end -}}
+
+{{/* What all webhooks have in common: (dict "root" . "path" "/validate" "policy" "Fail"). */}}
+{{- define "polyvirt.webhook" -}}
+admissionReviewVersions: [v1]
+clientConfig:
+  service:
+    name: {{ include "polyvirt.fullname" .root }}-webhook
+    namespace: {{ .root.Release.Namespace }}
+    path: {{ .path }}
+    port: 443
+failurePolicy: {{ .policy }}
+matchPolicy: Equivalent
+# Our own writes, and whatever does not change what is asked for, are never held up: finalizers, labels, status.
+matchConditions:
+  - name: spec-changes
+    expression: request.operation != 'UPDATE' || (!has(object.metadata.deletionTimestamp) && object.spec != oldObject.spec)
+  - name: not-the-manager
+    expression: request.userInfo.username != "system:serviceaccount:{{ .root.Release.Namespace }}:{{ include "polyvirt.serviceAccountName" .root }}"
+namespaceSelector:
+  matchExpressions:
+    {{- if .root.Values.scope.namespaces }}
+    - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson .root.Values.scope.namespaces }}}
+    {{- else }}
+    - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, {{ .root.Release.Namespace }}]}
+    {{- end }}
+sideEffects: None
+timeoutSeconds: 5
+{{- end -}}

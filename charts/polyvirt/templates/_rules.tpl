@@ -40,6 +40,11 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, patch]
+# The certificate authority of Remote providers, and the certificate of the webhooks. The chart makes both Secrets, empty.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [polyvirt-provider-ca, {{ include "polyvirt.fullname" . }}-webhook-tls]
+  verbs: [get, update]
 {{- if .Values.gateway.enabled }}
 # The certificate of the gateway, which goes with its Service.
 - apiGroups: [""]
@@ -68,10 +73,13 @@
   resources: [subjectaccessreviews]
   verbs: [create]
 {{- end }}
+{{- if .Values.webhooks.enabled }}
+# It puts the authority of its certificate there.
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
-  resourceNames: [polyvirt-validating, polyvirt-mutating]
-  verbs: [get, list, watch, patch]
+  resourceNames: [{{ include "polyvirt.fullname" . }}]
+  verbs: [get, patch]
+{{- end }}
 {{- end -}}
 
 {{/* The one that these roles are for. */}}

@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 use crate::authority::PkiError;
 use crate::keyring::{Keyring, KeyringError};
 use crate::rotation::{Lifetimes, Move};
+use crate::secret::{is_empty, written_over};
 
 /// How long a keyring is believed without looking at the Secret.
 const FRESH: SignedDuration = SignedDuration::from_mins(10);
@@ -95,6 +96,13 @@ impl Keeper {
                 }
                 continue;
             };
+            if is_empty(&secret) {
+                let made = Keyring::make(&self.lifetimes, now)?;
+                if self.replace(secret, &made).await? {
+                    return Ok(made);
+                }
+                continue;
+            }
             let keyring = self.read(&secret)?;
             let step = keyring.due(&self.lifetimes, now);
             if matches!(step, Move::Wait(_)) {
@@ -130,8 +138,7 @@ impl Keeper {
 
     /// False if somebody else was quicker.
     async fn replace(&self, old: Secret, turned: &Keyring) -> Result<bool, KeeperError> {
-        let mut new = turned.to_secret(&self.name);
-        new.metadata.resource_version = old.metadata.resource_version;
+        let new = written_over(turned.to_secret(&self.name), old);
         let written = self
             .api
             .replace(&self.name, &PostParams::default(), &new)

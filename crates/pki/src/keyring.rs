@@ -141,13 +141,9 @@ impl Keyring {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),
                 annotations: Some(self.annotations()),
-                labels: Some(BTreeMap::from([(
-                    "app.kubernetes.io/managed-by".to_owned(),
-                    "polyvirt".to_owned(),
-                )])),
                 ..ObjectMeta::default()
             },
-            type_: Some("kubernetes.io/tls".to_owned()),
+            type_: Some("Opaque".to_owned()),
             data: Some(data.collect()),
             ..Secret::default()
         }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
+use polyvirt_pki::secret::{is_empty, written_over};
 
 use super::pair::Pair;
 use super::shelf::Shelf;
@@ -16,10 +17,14 @@ const ISSUED: &str = "polyvirt.io/issued";
 const NEXT_ISSUED: &str = "polyvirt.io/next-issued";
 const NAMES: &str = "polyvirt.io/names";
 
-/// Whether we renew what is in the Secret.
+/// Whether we renew what is in the Secret: we made it, or filled one that was made for us.
 pub(super) fn is_ours(secret: &Secret) -> bool {
-    let labels = secret.metadata.labels.as_ref();
-    labels.is_some_and(|labels| labels.get(OWNER.0).is_some_and(|by| by == OWNER.1))
+    let meta = &secret.metadata;
+    let labelled = meta.labels.as_ref();
+    let labelled = labelled.is_some_and(|l| l.get(OWNER.0).is_some_and(|by| by == OWNER.1));
+    let filled = meta.annotations.as_ref();
+    let filled = filled.is_some_and(|notes| notes.contains_key(ISSUED));
+    labelled || filled || is_empty(secret)
 }
 
 /// What is in the Secret; `None` if something is missing.
@@ -75,17 +80,21 @@ pub(super) fn write(name: &str, shelf: &Shelf, old: Option<&Secret>) -> Secret {
     }
     data.extend(shelf.retired_ca.iter().map(|ca| ("retired-ca.crt", ca)));
     let bytes = |(key, value): (&str, &Vec<u8>)| (key.to_owned(), ByteString(value.clone()));
-    Secret {
+    let label = (OWNER.0.to_owned(), OWNER.1.to_owned());
+    let new = Secret {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            labels: Some(BTreeMap::from([(OWNER.0.to_owned(), OWNER.1.to_owned())])),
+            labels: old.is_none().then(|| BTreeMap::from([label])),
             annotations: Some(notes),
-            resource_version: old.and_then(|old| old.metadata.resource_version.clone()),
             ..ObjectMeta::default()
         },
         type_: Some("kubernetes.io/tls".to_owned()),
         data: Some(data.into_iter().map(bytes).collect()),
         ..Secret::default()
+    };
+    match old {
+        Some(old) => written_over(new, old.clone()),
+        None => new,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `polyvirt manager`.
 
 use std::path::Path;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -116,6 +117,7 @@ fn settings(options: &cli::Manager) -> Settings {
             .provider_image
             .clone()
             .filter(|i| !i.is_empty()),
+        images: images_of_types(),
         types: options.pods.provider_types.clone(),
         manager_namespace: own_namespace(options),
         manager_labels: labels.collect(),
@@ -123,6 +125,16 @@ fn settings(options: &cli::Manager) -> Settings {
         namespaces: options.namespaces.clone(),
         lifetimes: Lifetimes::of_leaf(options.pods.certificate_lifetime.0),
     }
+}
+
+/// `POLYVIRT_PROVIDER_IMAGE_LIBVIRT` and the like.
+fn images_of_types() -> BTreeMap<String, String> {
+    let named = |(name, image): (String, String)| {
+        let kind = name.strip_prefix("POLYVIRT_PROVIDER_IMAGE_")?;
+        Some((kind.to_lowercase(), image))
+    };
+    let images = std::env::vars().filter_map(named);
+    images.filter(|(_, image)| !image.is_empty()).collect()
 }
 
 /// The file in which a pod finds its namespace.

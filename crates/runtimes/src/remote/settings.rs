@@ -10,9 +10,11 @@ use polyvirt_plan::{Problem, Reason};
 /// What the manager is told about the pods of providers.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The image of providers that name none.
+    /// The image of providers that name none: this program's own.
     pub image: Option<String>,
-    /// The types that may run in pods; empty for all.
+    /// Images of types that have one of their own.
+    pub images: BTreeMap<String, String>,
+    /// The types for which an image is chosen; empty for all. A Provider of another type names its own.
     pub types: Vec<String>,
     /// Where the manager runs: its certificate authority is there, and it alone may call providers.
     pub manager_namespace: String,
@@ -45,13 +47,18 @@ impl Image {
 }
 
 impl Settings {
-    /// The image for a Provider.
+    /// The image for a Provider: that which it names, that of its type, ours.
     pub fn image_for(&self, provider: &Provider) -> Result<Image, Problem> {
-        self.allow(provider.spec.type_)?;
+        let kind = provider.spec.type_;
         let named = provider.spec.runtime.as_ref().and_then(|r| r.image.clone());
-        match (named, self.image.clone()) {
-            (Some(named), ours) if Some(&named) != ours.as_ref() => Ok(Image::Named(named)),
-            (_, Some(ours)) if is_served(provider.spec.type_) => Ok(Image::Ours(ours)),
+        let ours = self.image.as_ref();
+        if let Some(named) = named.filter(|named| Some(named) != ours) {
+            return Ok(Image::Named(named));
+        }
+        self.is_on(kind)?;
+        match (self.images.get(type_word(kind)), ours) {
+            (Some(of_type), _) if Some(of_type) != ours => Ok(Image::Named(of_type.clone())),
+            (_, Some(ours)) if is_served(kind) => Ok(Image::Ours(ours.clone())),
             (_, Some(_)) => Err(no_image(provider, "This type is not part of our image")),
             (_, None) => Err(no_image(
                 provider,
@@ -60,15 +67,19 @@ impl Settings {
         }
     }
 
-    fn allow(&self, kind: ProviderType) -> Result<(), Problem> {
+    fn is_on(&self, kind: ProviderType) -> Result<(), Problem> {
         let word = type_word(kind);
         if self.types.is_empty() || self.types.iter().any(|t| t == word) {
             return Ok(());
         }
         let text = format!(
-            "Providers of type {word} are switched off in this installation; set providers.{word}.enabled in the values of the chart"
+            "Providers of type {word} are switched off in this installation: name an image here, or set providers.{word}.enabled in the values of the chart"
         );
-        Err(Problem::new(Reason::RuntimeUnsupported, "spec.type", text))
+        Err(Problem::new(
+            Reason::InvalidConfiguration,
+            "spec.runtime.image",
+            text,
+        ))
     }
 }
 

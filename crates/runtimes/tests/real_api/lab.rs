@@ -46,6 +46,7 @@ impl Lab {
         let namespace = namespace(&client, "remote").await.expect("made");
         let mut settings = Settings {
             image: Some(IMAGE.to_owned()),
+            images: BTreeMap::new(),
             types: Vec::new(),
             manager_namespace: namespace.clone(),
             manager_labels: BTreeMap::from([("app".to_owned(), "manager".to_owned())]),

@@ -45,13 +45,26 @@ async fn what_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn a_type_that_is_switched_off_is_refused() {
-    let lab = Lab::tuned(|settings| settings.types = vec!["vsphere".to_owned()]).await;
+async fn a_type_that_is_switched_off_needs_an_image_and_one_of_a_type_is_taken() {
+    let lab = Lab::tuned(|settings| {
+        settings.types = vec!["vsphere".to_owned()];
+        let image = "registry.test/vsphere:3".to_owned();
+        settings.images.insert("vsphere".to_owned(), image);
+    })
+    .await;
     let told = problem(&lab, mock()).await;
-    assert!(
-        told.to_string().contains("providers.mock.enabled"),
-        "{told}"
-    );
+    assert!(told.to_string().contains("providers.mock.enabled"), "{told}");
+    let mut spec = mock();
+    spec["runtime"]["image"] = json!("registry.test/mock:1");
+    let provider = lab.provider("named", spec).await;
+    lab.way(&provider).await.expect("it names its own");
+    let spec = json!({
+        "type": "vsphere", "endpoint": "https://vc", "runtime": {"mode": "Remote"},
+    });
+    let provider = lab.provider("typed", spec).await;
+    lab.way(&provider).await.expect("its type has one");
+    let text = lab.deployment("typed").await.to_string();
+    assert!(text.contains("registry.test/vsphere:3"), "{text}");
 }
 
 #[tokio::test]
