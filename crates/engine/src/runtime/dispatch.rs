@@ -2,6 +2,8 @@
 
 mod links;
 mod snapshots;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,12 +128,23 @@ impl Dispatcher {
         }
     }
 
+    /// The first user is known at once, so that what it uses cannot be deleted under it. The others are counted later.
+    fn usage_moved(&self, kind: Kind, key: &ObjectKey, target: &Target, source: Source) {
+        if source == Source::Watch && self.stores.index.count(target) == 1 {
+            self.wake(kind, key, Urgency::Event);
+        } else {
+            self.wake_later(kind, key);
+        }
+    }
+
     /// Somebody began or ceased to use something.
     fn reference_moved(&self, target: &Target, source: Source) {
         match target {
-            Target::Provider(key) => self.wake_later(Kind::Provider, key),
-            Target::Class(key) => self.wake_later(Kind::VMClass, key),
-            Target::Network(key) => self.wake_later(Kind::VMNetworkAttachment, key),
+            Target::Provider(key) => self.usage_moved(Kind::Provider, key, target, source),
+            Target::Class(key) => self.usage_moved(Kind::VMClass, key, target, source),
+            Target::Network(key) => {
+                self.usage_moved(Kind::VMNetworkAttachment, key, target, source);
+            }
             Target::Image(key) if source == Source::FirstList => {
                 self.wake_later(Kind::VMImage, key);
             }

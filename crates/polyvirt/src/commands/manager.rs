@@ -1,7 +1,7 @@
 //! `polyvirt manager`.
 
-use std::path::Path;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;

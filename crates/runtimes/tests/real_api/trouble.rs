@@ -53,7 +53,10 @@ async fn a_type_that_is_switched_off_needs_an_image_and_one_of_a_type_is_taken()
     })
     .await;
     let told = problem(&lab, mock()).await;
-    assert!(told.to_string().contains("providers.mock.enabled"), "{told}");
+    assert!(
+        told.to_string().contains("providers.mock.enabled"),
+        "{told}"
+    );
     let mut spec = mock();
     spec["runtime"]["image"] = json!("registry.test/mock:1");
     let provider = lab.provider("named", spec).await;
