@@ -123,18 +123,43 @@ mod tests {
         }
     }
 
+    fn fresh() -> Shelf {
+        let valid = Lifetimes::default().valid;
+        Shelf::new(&["a".to_owned()], Timestamp::now(), valid).expect("made")
+    }
+
     #[test]
     fn a_secret_of_somebody_else_is_not_ours() {
-        let shelf = Shelf::new(
-            &["a".to_owned()],
-            Timestamp::now(),
-            Lifetimes::default().valid,
-        );
-        let mut secret = write("s", &shelf.expect("made"), None);
+        let mut secret = write("s", &fresh(), None);
         secret.metadata.labels = None;
+        secret.metadata.annotations = None;
         assert!(!is_ours(&secret));
         assert!(read(&secret).is_some());
         secret.data = None;
         assert!(read(&secret).is_none());
+    }
+
+    #[test]
+    fn an_empty_one_that_somebody_made_for_us_is_filled_and_keeps_what_they_wrote() {
+        let label = || BTreeMap::from([("team".to_owned(), "vms".to_owned())]);
+        let empty = Secret {
+            metadata: ObjectMeta {
+                labels: Some(label()),
+                resource_version: Some("7".to_owned()),
+                ..ObjectMeta::default()
+            },
+            type_: Some("Opaque".to_owned()),
+            ..Secret::default()
+        };
+        assert!(is_ours(&empty));
+        let filled = write("s", &fresh(), Some(&empty));
+        assert_eq!(filled.metadata.labels, Some(label()));
+        assert_eq!(filled.metadata.resource_version.as_deref(), Some("7"));
+        assert_eq!(
+            filled.type_.as_deref(),
+            Some("Opaque"),
+            "it cannot be changed"
+        );
+        assert!(is_ours(&filled));
     }
 }
