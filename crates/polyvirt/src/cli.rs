@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 mod pods;
 mod webhooks;
 
-pub use pods::Pods;
+pub use pods::{Pods, RemoteProviders};
 pub use webhooks::{FailurePolicy, Webhooks};
 
 /// What the exit code tells; kept in step with [`crate::exit`].

@@ -22,6 +22,8 @@ use polyvirt_runtimes::process::Processes;
 use polyvirt_runtimes::{External, Remote, Settings};
 use tokio::sync::OnceCell;
 
+use crate::cli::RemoteProviders;
+
 /// Where QEMU's VMs are if the Provider does not say.
 pub const QEMU_HOME: &str = "qemu:///var/lib/polyvirt/qemu";
 
@@ -81,14 +83,21 @@ pub struct Registry {
     external: External,
     remote: Remote,
     processes: Processes,
+    remote_providers: RemoteProviders,
     /// Providers in process live as long as their object: their VMs may be in memory.
     servers: Mutex<HashMap<ObjectKey, Made>>,
 }
 
 impl Registry {
     /// Secrets are read and pods are made through the client; child processes are this program.
-    pub fn new(client: Client, settings: Settings, program: PathBuf) -> Self {
+    pub fn new(
+        client: Client,
+        settings: Settings,
+        program: PathBuf,
+        remote_providers: RemoteProviders,
+    ) -> Self {
         Self {
+            remote_providers,
             external: External::new(client.clone()),
             remote: Remote::new(client.clone(), settings),
             processes: Processes::new(program),
@@ -159,7 +168,10 @@ impl Registry {
     }
 
     async fn reach(&self, provider: &ProviderObject) -> Result<Way, Problem> {
-        let mode = mode(provider);
+        let mode = match (mode(provider), self.remote_providers) {
+            (RuntimeMode::Remote, RemoteProviders::Processes) => RuntimeMode::Process,
+            (mode, _) => mode,
+        };
         self.leave_others(provider, mode).await?;
         match mode {
             RuntimeMode::InProcess => self.in_process(provider),

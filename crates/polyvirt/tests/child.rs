@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use polyvirt_api::infra::{Provider, VirtualMachine};
+use polyvirt_api::infra::{Provider, RuntimeMode, VirtualMachine};
 use polyvirt_testkit::{install_crds, namespace, shared};
 use serde_json::{Value, json};
 
@@ -24,6 +24,7 @@ impl Drop for Manager {
 fn manager(kubeconfig: &std::path::Path, namespace: &str) -> Manager {
     let child = Command::new(PROGRAM)
         .args(["manager", "--metrics-bind-address=0"])
+        .arg("--remote-providers=processes")
         .args(["--health-probe-bind-address=0", "--namespaces", namespace])
         .arg("--kubeconfig")
         .arg(kubeconfig)
@@ -111,7 +112,8 @@ async fn a_provider_in_a_child_process_comes_again_and_goes_with_the_manager() {
         "spec": {
             "type": "mock",
             "endpoint": format!("mock://{}", folder.path().display()),
-            "runtime": {"mode": "Process"},
+            // As it would be in a cluster; this manager has no pods.
+            "runtime": {"mode": "Remote"},
         },
     });
     apply(&client, &ns, provider).await;
@@ -123,7 +125,7 @@ async fn a_provider_in_a_child_process_comes_again_and_goes_with_the_manager() {
     let api: Api<Provider> = Api::namespaced(client.clone(), &ns);
     let status = api.get("lab").await.unwrap().status.unwrap();
     let runtime = status.runtime.unwrap();
-    assert!(runtime.endpoint.unwrap().starts_with("127.0.0.1:"));
+    assert!(runtime.endpoint.clone().unwrap().starts_with("127.0.0.1:"));
     let secure = status
         .conditions
         .iter()

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// Options of `polyvirt manager` about the pods of providers.
 #[derive(Clone, Debug, Args)]
 pub struct Pods {
+    /// Where providers of mode Remote run: in pods, or in child processes where there are none, as `polyvirt up` does
+    #[arg(long, value_enum, default_value_t = RemoteProviders::Pods, value_name = "WHERE")]
+    pub remote_providers: RemoteProviders,
     /// The image of providers in pods (mode Remote) that name none
     #[arg(long, env = "POLYVIRT_PROVIDER_IMAGE", value_name = "IMAGE")]
     pub provider_image: Option<String>,
@@ -38,6 +41,15 @@ pub struct Pods {
     /// How long the certificates of providers are valid; renewed when two thirds are over
     #[arg(long, default_value = "90d", value_name = "TIME")]
     pub certificate_lifetime: Span,
+}
+
+/// Where providers of mode Remote run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RemoteProviders {
+    /// In Deployments of their own
+    Pods,
+    /// In child processes of the manager, on loopback
+    Processes,
 }
 
 /// A length of time, such as `90d`, `12h`, `30m` or `45s`.

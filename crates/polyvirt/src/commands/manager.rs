@@ -32,7 +32,12 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
         concurrency: options.concurrency,
     };
     let program = std::env::current_exe().context("The program's own file cannot be found")?;
-    let registry = Arc::new(Registry::new(client.clone(), settings(&options), program));
+    let registry = Arc::new(Registry::new(
+        client.clone(),
+        settings(&options),
+        program,
+        options.pods.remote_providers,
+    ));
     let manager = Manager::new(client.clone(), config, registry, metrics.clone());
     let standby = watch::Sender::new(false);
     let reviews = polyvirt_admission::Metrics::default();

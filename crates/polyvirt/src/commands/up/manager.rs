@@ -58,6 +58,7 @@ fn service(kubeconfig: &Path, ports: Ports) -> anyhow::Result<Service> {
         here(ports.gateway),
         "--gateway-host".to_owned(),
         "localhost".to_owned(),
+        "--remote-providers=processes".to_owned(),
         "--webhook-bind-address".to_owned(),
         here(ports.webhook),
         "--webhook-url".to_owned(),
