@@ -126,6 +126,7 @@ async fn a_provider_in_a_child_process_comes_again_and_goes_with_the_manager() {
     let status = api.get("lab").await.unwrap().status.unwrap();
     let runtime = status.runtime.unwrap();
     assert!(runtime.endpoint.clone().unwrap().starts_with("127.0.0.1:"));
+    assert_eq!(runtime.mode, Some(RuntimeMode::Process));
     let secure = status
         .conditions
         .iter()
