@@ -16,6 +16,7 @@ mod cel;
 mod crds;
 pub mod duration;
 pub mod infra;
+pub mod kubevirt;
 pub mod names;
 mod schema;
 
