@@ -10,6 +10,7 @@
 //! casings, status codes, metadata) exists only behind the `grpc` feature, so the planner builds without it.
 
 pub mod capabilities;
+pub mod credentials;
 pub mod error;
 #[cfg(feature = "grpc")]
 pub mod grpc;
@@ -22,6 +23,7 @@ pub mod watch;
 pub mod wire;
 
 pub use capabilities::{Capabilities, Extension, Features};
+pub use credentials::Credentials;
 pub use error::{ErrorKind, ProviderError, Retry};
 pub use ids::{Identity, ImageId, RequestId, SnapshotId, TaskId, VmId};
 pub use provider::{Provider, Result};

@@ -1,6 +1,7 @@
 //! The controllers: one folder a kind, on one runtime of stores, queue and provider links.
 
 pub mod catalogue;
+pub mod census;
 pub mod cluster;
 pub mod context;
 pub mod guests;
@@ -14,4 +15,5 @@ pub mod provider;
 pub mod runtime;
 pub mod shared;
 pub mod snapshot;
+pub mod trace;
 pub mod virtual_machine;

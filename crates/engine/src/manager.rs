@@ -8,11 +8,14 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use kube::Client;
+use polyvirt_api::infra::VMPhase;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::catalogue::Catalogue;
+use crate::census::Census;
 use crate::context::{Clock, Context, Stores};
 use crate::guests::Guests;
 use crate::link::Links;
@@ -26,6 +29,7 @@ use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::kube_cluster::KubeCluster;
 use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
 use crate::runtime::watch::{Scope, objects, secrets};
+use crate::trace;
 use crate::{image, provider, shared, snapshot, virtual_machine};
 
 /// How the manager runs.
@@ -55,6 +59,7 @@ pub struct Manager {
     ready: watch::Sender<bool>,
     stores: Arc<Stores>,
     links: Arc<Links>,
+    queue: Queue,
 }
 
 struct Parts {
@@ -74,6 +79,7 @@ impl Manager {
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
+            queue: Queue::new(config.concurrency),
             client,
             config,
             runtime,
@@ -95,6 +101,11 @@ impl Manager {
         Catalogue::new(self.stores.clone(), namespaces, self.ready())
     }
 
+    /// Counts VMs and what waits, whenever somebody asks for the metrics.
+    pub fn census(&self) -> Census {
+        Census::new(self.stores.clone(), self.queue.clone())
+    }
+
     /// Turns true when all caches are filled and work has begun.
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
@@ -104,7 +115,7 @@ impl Manager {
     pub async fn run(self, stop: CancellationToken) {
         let (events_in, events_out) = mpsc::channel(events::WAITING);
         let (stores, links) = (self.stores.clone(), self.links.clone());
-        let queue = Queue::new(self.config.concurrency);
+        let queue = self.queue.clone();
         let dispatcher = Arc::new(Dispatcher::new(stores.clone(), queue.clone()));
         let clock: Clock = Arc::new(Timestamp::now);
         let cluster = Arc::new(KubeCluster::new(self.client.clone(), events_in));
@@ -122,6 +133,7 @@ impl Manager {
             clock,
             self.metrics.clone(),
             stop.child_token(),
+            self.config.concurrency,
         );
         let parts = Arc::new(Parts {
             ctx,
@@ -233,7 +245,17 @@ async fn drain(parts: &Arc<Parts>) {
 impl Parts {
     async fn pass(&self, ticket: Ticket) {
         let begin = Instant::now();
-        let next = self.reconcile(&ticket.key).await;
+        self.metrics.waited(ticket.urgency, ticket.waited);
+        let before = self.phase(&ticket.key);
+        let span = tracing::info_span!(
+            target: trace::TARGET,
+            "reconcile",
+            kind = ticket.key.kind.name(),
+            object = %ticket.key.object,
+            waited_ms = u64::try_from(ticket.waited.as_millis()).unwrap_or(u64::MAX),
+        );
+        let next = self.reconcile(&ticket.key).instrument(span).await;
+        self.count_ready(&ticket, before);
         let outcome = match next {
             Next::Idle => "success",
             Next::After(_) => "wait",
@@ -248,6 +270,35 @@ impl Parts {
         self.count_tasks(&ticket.lane);
         self.count_unclaimed(&ticket.key);
         self.schedule(&ticket.key, &ticket.lane, next);
+    }
+
+    /// The phase of a VirtualMachine as the last pass left it.
+    fn phase(&self, key: &Key) -> Option<VMPhase> {
+        let vm = (key.kind == Kind::VirtualMachine).then(|| self.ctx.stores.vms.get(&key.object));
+        vm.flatten()?.status.as_ref()?.phase
+    }
+
+    /// A VM that is new and runs is a promise kept: how long it took is what its user has felt.
+    fn count_ready(&self, ticket: &Ticket, before: Option<VMPhase>) {
+        let is_new = matches!(
+            before,
+            None | Some(VMPhase::Pending | VMPhase::Provisioning)
+        );
+        if !is_new || self.phase(&ticket.key) != Some(VMPhase::Running) {
+            return;
+        }
+        let vm = self.ctx.stores.vms.get(&ticket.key.object);
+        let created = vm.and_then(|vm| vm.metadata.creation_timestamp.clone());
+        let Lane::Provider(provider) = &ticket.lane else {
+            return;
+        };
+        let provider = self.ctx.stores.providers.get(provider);
+        if let (Some(created), Some(provider)) = (created, provider) {
+            let took = self.ctx.now().duration_since(created.0);
+            let word = provider::sessions::type_word(provider.spec.type_);
+            self.metrics
+                .vm_ready(word, took.try_into().unwrap_or_default());
+        }
     }
 
     fn count(&self, kind: Kind) {

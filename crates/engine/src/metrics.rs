@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::runtime::queue::Urgency;
+
 /// Labels of a pass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PassLabels {
@@ -24,6 +26,13 @@ pub struct PassLabels {
 pub struct KindLabel {
     /// The kind of the object.
     pub kind: &'static str,
+}
+
+/// Who waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct UrgencyLabel {
+    /// `user`, `event` or `background`.
+    pub urgency: &'static str,
 }
 
 /// Labels of a call to a provider.
@@ -107,6 +116,8 @@ pub struct BuildLabels {
 pub struct Metrics {
     passes: Family<PassLabels, Counter>,
     pass_seconds: Family<KindLabel, Histogram>,
+    wait_seconds: Family<UrgencyLabel, Histogram>,
+    ready_seconds: Family<TypeLabel, Histogram>,
     calls: Family<CallLabels, Counter>,
     call_seconds: Family<MethodLabels, Histogram>,
     operations: Family<OperationLabels, Counter>,
@@ -161,6 +172,8 @@ impl Default for Metrics {
         Self {
             passes: Family::default(),
             pass_seconds: Family::new_with_constructor(seconds),
+            wait_seconds: Family::new_with_constructor(seconds),
+            ready_seconds: Family::new_with_constructor(long_seconds),
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(seconds),
             operations: Family::default(),
@@ -196,6 +209,16 @@ impl Metrics {
             "manager_reconcile_duration_seconds",
             "Time of a pass",
             self.pass_seconds.clone(),
+        );
+        registry.register(
+            "queue_wait_seconds",
+            "Time from a change (a user's, an event of a provider's) to the pass that answers it",
+            self.wait_seconds.clone(),
+        );
+        registry.register(
+            "vm_ready_duration_seconds",
+            "Time from the creation of a VirtualMachine to its first Running",
+            self.ready_seconds.clone(),
         );
         registry.register(
             "provider_rpc_requests",
@@ -254,6 +277,26 @@ impl Metrics {
             .inc();
         self.pass_seconds
             .get_or_create(&KindLabel { kind })
+            .observe(took.as_secs_f64());
+    }
+
+    /// An object has waited so long for its pass.
+    pub fn waited(&self, urgency: Urgency, took: Duration) {
+        let urgency = match urgency {
+            Urgency::User => "user",
+            Urgency::Event => "event",
+            Urgency::Background => "background",
+        };
+        self.wait_seconds
+            .get_or_create(&UrgencyLabel { urgency })
+            .observe(took.as_secs_f64());
+    }
+
+    /// A VM runs for the first time, so long after its object was created.
+    pub fn vm_ready(&self, provider_type: &str, took: Duration) {
+        let provider_type = provider_type.to_owned();
+        self.ready_seconds
+            .get_or_create(&TypeLabel { provider_type })
             .observe(took.as_secs_f64());
     }
 

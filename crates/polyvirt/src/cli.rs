@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use polyvirt_api::infra::ProviderType;
+use polyvirt_contract::credentials::CREDENTIALS_DIR;
 
 mod pods;
 mod webhooks;
@@ -241,6 +243,9 @@ pub struct ProviderCommand {
     /// Folder with tls.crt, tls.key and ca.crt
     #[arg(long, default_value = "/etc/virtrigaud/tls", value_name = "DIR")]
     pub tls_dir: PathBuf,
+    /// Folder with the keys of the credentials for the hypervisor, one file each
+    #[arg(long, default_value = CREDENTIALS_DIR, value_name = "DIR")]
+    pub credentials_dir: PathBuf,
     /// Let in only clients whose certificate carries one of these names (comma separated): DNS, URI or common name
     #[arg(
         long,
@@ -265,6 +270,15 @@ pub enum ProviderKind {
     Mock,
     /// QEMU on this machine, without a daemon
     Qemu,
+}
+
+impl From<ProviderKind> for ProviderType {
+    fn from(kind: ProviderKind) -> Self {
+        match kind {
+            ProviderKind::Mock => Self::Mock,
+            ProviderKind::Qemu => Self::Qemu,
+        }
+    }
 }
 
 /// Options of `polyvirt crds`.

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod exit;
 mod guests;
+mod hypervisors;
 mod leader_label;
 mod logging;
 mod registry;
@@ -20,10 +21,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> std::process::ExitCode {
     let cli = cli::Cli::read();
     let audience = cli.command.audience();
-    logging::start(&cli.global, audience);
-    // Two TLS stacks would be one too many; both users of rustls are told which one it is.
+    // Two TLS stacks would be one too many; all users of rustls are told which one it is.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    match commands::run(cli) {
+    let traces = logging::start(&cli.global, audience);
+    match commands::run(cli, traces) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             let (code, told) = exit::code(&error);

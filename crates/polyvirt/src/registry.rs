@@ -1,77 +1,43 @@
-//! The hypervisors that are linked in, and how a Provider is reached. A new one is one line here.
+//! How a Provider is reached, wherever its object says that its code runs.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
-use polyvirt_api::infra::{Provider as ProviderObject, ProviderType, RuntimeMode};
-use polyvirt_contract::{Provider, ProviderError};
+use kube::Client;
+use polyvirt_api::infra::{Provider as ProviderObject, RuntimeMode};
+use polyvirt_contract::{Credentials, Provider, ProviderError};
 use polyvirt_engine::link::session::Connector;
 use polyvirt_engine::provider::sessions::type_word;
-use polyvirt_engine::provider::{Place, Runtime, Way};
+use polyvirt_engine::provider::{NoWay, Place, Runtime, Way};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::{Problem, Reason};
-use polyvirt_provider_mock::{Mock, MockConfig};
-use polyvirt_provider_qemu::{Qemu, QemuConfig};
 use polyvirt_runtimes::process::Processes;
-use polyvirt_runtimes::{External, Remote, Settings};
+use polyvirt_runtimes::{External, Remote, Settings, credentials};
 use tokio::sync::OnceCell;
 
 use crate::cli::RemoteProviders;
+use crate::hypervisors::{self, Access, Open};
 
-/// Where QEMU's VMs are if the Provider does not say.
-pub const QEMU_HOME: &str = "qemu:///var/lib/polyvirt/qemu";
-
-/// Starts the code of a hypervisor; asked once, and again if it failed.
-type Open =
-    Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Provider>, ProviderError>> + Send + Sync>;
-type Make = fn(&ProviderObject) -> Result<Open, Problem>;
-
-/// The hypervisors that run inside the manager.
-const LINKED: &[(ProviderType, Make)] = &[(ProviderType::Mock, mock), (ProviderType::Qemu, qemu)];
-
-fn mock(provider: &ProviderObject) -> Result<Open, Problem> {
-    let url = provider.spec.endpoint.as_deref().unwrap_or("mock://memory");
-    let config = MockConfig::from_url(url).map_err(bad_endpoint)?;
-    Ok(Box::new(move || {
-        let made: Arc<dyn Provider> = Mock::new(config.clone());
-        Box::pin(async { Ok(made) })
-    }))
-}
-
-fn qemu(provider: &ProviderObject) -> Result<Open, Problem> {
-    let url = provider.spec.endpoint.as_deref();
-    let config = QemuConfig::from_url(url.unwrap_or(QEMU_HOME)).map_err(bad_endpoint)?;
-    Ok(Box::new(move || {
-        let config = config.clone();
-        Box::pin(async move {
-            let made: Arc<dyn Provider> = Qemu::open(config).await?;
-            Ok(made)
-        })
-    }))
-}
-
-fn bad_endpoint(error: impl std::fmt::Display) -> Problem {
-    let text = error.to_string();
+fn bad_endpoint(text: String) -> Problem {
     Problem::new(Reason::InvalidConfiguration, "spec.endpoint", text)
 }
 
-fn linked(kind: ProviderType) -> Option<Make> {
-    LINKED
-        .iter()
-        .find(|(k, _)| *k == kind)
-        .map(|(_, make)| *make)
+fn access(provider: &ProviderObject, credentials: Credentials) -> Access {
+    Access {
+        endpoint: provider.spec.endpoint.clone(),
+        credentials,
+        ..Access::default()
+    }
 }
 
 /// Whether a provider can run inside the manager as its object describes it.
 pub fn can_run_inside(provider: &ProviderObject) -> Result<(), Problem> {
-    let make = linked(provider.spec.type_).ok_or_else(|| not_linked(provider))?;
-    make(provider).map(drop)
+    let linked = hypervisors::find(provider.spec.type_).ok_or_else(|| not_linked(provider))?;
+    let opened = linked.prepare(access(provider, Credentials::default()));
+    opened.map(drop).map_err(bad_endpoint)
 }
 
 /// What a provider in process was made from, and the provider.
@@ -100,7 +66,7 @@ impl Registry {
             remote_providers,
             external: External::new(client.clone()),
             remote: Remote::new(client.clone(), settings),
-            processes: Processes::new(program),
+            processes: Processes::new(client.clone(), program),
             client,
             servers: Mutex::default(),
         }
@@ -110,30 +76,42 @@ impl Registry {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_process(&self, provider: &ProviderObject) -> Result<Way, Problem> {
-        let Some(make) = linked(provider.spec.type_) else {
-            return Err(not_linked(provider));
+    async fn in_process(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
+        let Some(linked) = hypervisors::find(provider.spec.type_) else {
+            return Err(not_linked(provider).into());
         };
-        let made_from = format!("{:?}", provider.spec.endpoint);
+        let credentials = credentials::read(&self.client, provider).await?;
+        let made_from = format!(
+            "{:?} {}",
+            provider.spec.endpoint,
+            credentials::mark(&credentials)
+        );
         let key = ObjectKey::of(provider);
-        let mut servers = self.servers();
-        let there = servers
-            .get(&key)
-            .filter(|(from, _)| *from == made_from)
-            .map(|(_, p)| p.clone());
-        let server = match there {
-            Some(server) => server,
-            None => Arc::new(InProcess::new(make(provider)?)),
-        };
-        servers.insert(key, (made_from.clone(), server.clone()));
-        Ok(Way {
-            connector: server,
-            made_from,
-            place: Place {
-                mode: Some(RuntimeMode::InProcess),
-                ..Place::default()
-            },
-        })
+        if let Some(server) = self.made(&key, &made_from) {
+            return Ok(inside(server, made_from));
+        }
+        let open = linked.prepare(access(provider, credentials));
+        let server = Arc::new(InProcess::new(open.map_err(bad_endpoint)?));
+        self.servers()
+            .insert(key, (made_from.clone(), server.clone()));
+        Ok(inside(server, made_from))
+    }
+
+    fn made(&self, key: &ObjectKey, made_from: &str) -> Option<Arc<InProcess>> {
+        let servers = self.servers();
+        let (from, server) = servers.get(key)?;
+        (from == made_from).then(|| server.clone())
+    }
+}
+
+fn inside(server: Arc<InProcess>, made_from: String) -> Way {
+    Way {
+        connector: server,
+        made_from,
+        place: Place {
+            mode: Some(RuntimeMode::InProcess),
+            ..Place::default()
+        },
     }
 }
 
@@ -149,42 +127,24 @@ fn not_linked(provider: &ProviderObject) -> Problem {
 }
 
 impl Registry {
-    /// The version of the credentials, so that new ones make a new session. Their keys are the provider's business.
-    async fn credentials(&self, provider: &ProviderObject) -> Result<String, Problem> {
-        let Some(wanted) = &provider.spec.credential_secret_ref else {
-            return Ok(String::new());
-        };
-        let own = provider.metadata.namespace.as_deref().unwrap_or_default();
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), wanted.namespace_or(own));
-        let problem = |text: String| {
-            Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef.name", text)
-        };
-        let found = api.get_metadata_opt(&wanted.name).await;
-        let found =
-            found.map_err(|e| problem(format!("Secret {} cannot be read: {e}", wanted.name)))?;
-        let secret = found
-            .ok_or_else(|| problem(format!("Secret {} does not exist. Create it", wanted.name)))?;
-        Ok(secret.metadata.resource_version.unwrap_or_default())
-    }
-
-    async fn reach(&self, provider: &ProviderObject) -> Result<Way, Problem> {
+    async fn reach(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
         let mode = match (mode(provider), self.remote_providers) {
             (RuntimeMode::Remote, RemoteProviders::Processes) => RuntimeMode::Process,
             (mode, _) => mode,
         };
         self.leave_others(provider, mode).await?;
         match mode {
-            RuntimeMode::InProcess => self.in_process(provider),
+            RuntimeMode::InProcess => self.in_process(provider).await,
             RuntimeMode::External => self.external.way(provider).await,
             RuntimeMode::Process => self.process(provider).await,
             RuntimeMode::Remote => self.remote.way(provider).await,
         }
     }
 
-    async fn process(&self, provider: &ProviderObject) -> Result<Way, Problem> {
-        match linked(provider.spec.type_) {
+    async fn process(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
+        match hypervisors::find(provider.spec.type_) {
             Some(_) => self.processes.way(provider).await,
-            None => Err(not_linked(provider)),
+            None => Err(not_linked(provider).into()),
         }
     }
 
@@ -193,7 +153,7 @@ impl Registry {
         &self,
         provider: &ProviderObject,
         mode: RuntimeMode,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), NoWay> {
         let key = ObjectKey::of(provider);
         if mode != RuntimeMode::Process {
             self.processes.end(&key);
@@ -213,7 +173,7 @@ impl Registry {
 /// Where the Provider's code is to run. One that does not say, and is linked in, needs no pod.
 fn mode(provider: &ProviderObject) -> RuntimeMode {
     let said = provider.spec.runtime.as_ref().map(|r| r.mode);
-    let unsaid = match linked(provider.spec.type_) {
+    let unsaid = match hypervisors::find(provider.spec.type_) {
         Some(_) => RuntimeMode::InProcess,
         None => RuntimeMode::Remote,
     };
@@ -222,11 +182,8 @@ fn mode(provider: &ProviderObject) -> RuntimeMode {
 
 #[async_trait]
 impl Runtime for Registry {
-    async fn way(&self, provider: &ProviderObject) -> Result<Way, Problem> {
-        let credentials = self.credentials(provider).await?;
-        let mut way = self.reach(provider).await?;
-        way.made_from = format!("{} {credentials}", way.made_from);
-        Ok(way)
+    async fn way(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
+        self.reach(provider).await
     }
 
     async fn forget(&self, provider: &ObjectKey) {

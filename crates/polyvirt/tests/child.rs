@@ -1,10 +1,13 @@
 //! A provider in a child process of the manager: it comes, it comes again when it is killed, and it goes with the manager.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use polyvirt_api::infra::{Provider, RuntimeMode, VirtualMachine};
 use polyvirt_testkit::{install_crds, namespace, shared};
@@ -98,6 +101,34 @@ fn vm(name: &str) -> Value {
     })
 }
 
+/// Variables in the environment, credentials in files that nobody else can read, and no secret among the arguments.
+fn is_given_what_a_pod_would_be(child: i32) {
+    let words = |file: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{child}/{file}")).unwrap();
+        text.split('\0').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let variables = words("environ");
+    for expected in [
+        "PLAIN=said",
+        "FROM_SECRET=root",
+        "LOG_LEVEL=debug",
+        "PROVIDER_NAME=lab",
+    ] {
+        assert!(variables.iter().any(|v| v == expected), "{expected}");
+    }
+    let arguments = words("cmdline");
+    assert!(!arguments.concat().contains("s3cret"));
+    let place = arguments
+        .iter()
+        .position(|a| a == "--credentials-dir")
+        .unwrap();
+    let folder = Path::new(&arguments[place + 1]);
+    let password = std::fs::read_to_string(folder.join("password")).unwrap();
+    assert_eq!(password, "s3cret");
+    let above = std::fs::metadata(folder.parent().unwrap()).unwrap();
+    assert_eq!(above.permissions().mode() & 0o077, 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_in_a_child_process_comes_again_and_goes_with_the_manager() {
     let plane = shared().await.unwrap();
@@ -112,10 +143,24 @@ async fn a_provider_in_a_child_process_comes_again_and_goes_with_the_manager() {
         "spec": {
             "type": "mock",
             "endpoint": format!("mock://{}", folder.path().display()),
+            "credentialSecretRef": {"name": "login"},
             // As it would be in a cluster; this manager has no pods.
-            "runtime": {"mode": "Remote"},
+            "runtime": {"mode": "Remote", "logLevel": "debug", "env": [
+                {"name": "PLAIN", "value": "said"},
+                {"name": "FROM_SECRET", "valueFrom": {"secretKeyRef": {"name": "login", "key": "username"}}},
+            ]},
         },
     });
+    let login = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"},
+        "stringData": {"username": "root", "password": "s3cret"},
+    });
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &ns);
+    let login = serde_json::from_value(login).unwrap();
+    secrets
+        .create(&PostParams::default(), &login)
+        .await
+        .unwrap();
     apply(&client, &ns, provider).await;
     apply(&client, &ns, vm("first")).await;
     let mut boss = manager(&plane.kubeconfig_path(), &ns);
@@ -136,6 +181,7 @@ async fn a_provider_in_a_child_process_comes_again_and_goes_with_the_manager() {
     let [first] = children(boss.0.id())[..] else {
         panic!("one child");
     };
+    is_given_what_a_pod_would_be(first);
     kill(first);
     apply(&client, &ns, vm("second")).await;
     until("the second VM runs", async || runs("second").await).await;

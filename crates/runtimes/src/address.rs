@@ -9,8 +9,10 @@ use polyvirt_api::infra::{Provider as ProviderObject, ProviderTls, RuntimeMode};
 use polyvirt_contract::grpc::{self, Pem, ServerCheck, Target, TlsFiles};
 use polyvirt_contract::{Provider, ProviderError};
 use polyvirt_engine::link::session::Connector;
-use polyvirt_engine::provider::{Place, Security, Way};
+use polyvirt_engine::provider::{NoWay, Place, Security, Way};
 use polyvirt_plan::{Problem, Reason};
+
+use crate::refusal;
 
 const SECRET_FIELD: &str = "spec.runtime.service.tls.secretRef.name";
 
@@ -57,7 +59,7 @@ pub async fn from_secret(
     provider: &ProviderObject,
     name: &str,
     host: &str,
-) -> Result<FromSecret, Problem> {
+) -> Result<FromSecret, NoWay> {
     let problem = |text: String| Problem::new(Reason::SecretInvalid, SECRET_FIELD, text);
     let secret = read_secret(client, provider, name).await?;
     let data = secret.data.unwrap_or_default();
@@ -90,16 +92,17 @@ async fn read_secret(
     client: &Client,
     provider: &ProviderObject,
     name: &str,
-) -> Result<Secret, Problem> {
+) -> Result<Secret, NoWay> {
     let problem = |text: String| Problem::new(Reason::SecretInvalid, SECRET_FIELD, text);
     let namespace = provider.metadata.namespace.as_deref().unwrap_or_default();
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = api.get_opt(name).await;
-    let found = found.map_err(|e| problem(format!("Secret {name} cannot be read: {e}")))?;
-    found.ok_or_else(|| {
-        let text = "does not exist. Create it with tls.crt, tls.key and ca.crt";
-        problem(format!("Secret {name} {text}"))
-    })
+    let found = found.map_err(|e| {
+        let why = refusal::words(&e);
+        refusal::told(&e, problem(format!("Secret {name} cannot be read: {why}")))
+    })?;
+    let absent = "does not exist. Create it with tls.crt, tls.key and ca.crt";
+    found.ok_or_else(|| problem(format!("Secret {name} {absent}")).into())
 }
 
 /// Reaches providers that run already.
@@ -114,7 +117,7 @@ impl External {
     }
 
     /// The way to the address that the Provider names.
-    pub async fn way(&self, provider: &ProviderObject) -> Result<Way, Problem> {
+    pub async fn way(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
         let endpoint = provider.spec.endpoint.as_deref().ok_or_else(no_address)?;
         let address = endpoint
             .trim_start_matches("grpc://")

@@ -9,8 +9,14 @@
 //! All three are reached the same way: gRPC, with certificates on both sides.
 
 pub mod address;
+pub mod credentials;
+mod environment;
 pub mod process;
+mod refusal;
 pub mod remote;
 
 pub use address::External;
 pub use remote::{Remote, Settings};
+
+/// Who the manager is to providers: the common name of its certificate, and the only one that they let in.
+pub const MANAGER_NAME: &str = "polyvirt-manager";

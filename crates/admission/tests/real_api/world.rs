@@ -19,8 +19,7 @@ use polyvirt_engine::catalogue::{Catalogue, StandIn};
 use polyvirt_engine::link::session::Connector;
 use polyvirt_engine::manager::{Config, Manager};
 use polyvirt_engine::metrics::unobserved;
-use polyvirt_engine::provider::{Runtime, Way};
-use polyvirt_plan::Problem;
+use polyvirt_engine::provider::{NoWay, Runtime, Way};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_testkit::{ControlPlane, install_crds, namespace, shared};
 use prometheus_client::registry::Registry;
@@ -39,7 +38,7 @@ struct Everywhere(Arc<Mock>);
 
 #[async_trait]
 impl Runtime for Everywhere {
-    async fn way(&self, _: &ProviderObject) -> Result<Way, Problem> {
+    async fn way(&self, _: &ProviderObject) -> Result<Way, NoWay> {
         Ok(Way {
             connector: Arc::new(Direct(self.0.clone())),
             made_from: "direct".to_owned(),

@@ -18,8 +18,11 @@ use polyvirt_contract::{
     Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, SnapshotId, TaskId, VmId,
 };
 use tokio::sync::Notify;
+use tracing::Instrument as _;
 
+use crate::link::rate::Rate;
 use crate::metrics::{Metrics, ProviderLabels};
+use crate::trace;
 
 const QUICK: Duration = Duration::from_secs(30);
 const MEDIUM: Duration = Duration::from_secs(120);
@@ -36,6 +39,16 @@ pub struct Guard {
     metrics: Arc<Metrics>,
     failures: AtomicU32,
     suspicion: Arc<Notify>,
+    rate: Option<Arc<Rate>>,
+}
+
+/// Whether a call counts against the limit of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counts {
+    /// It does.
+    Limited,
+    /// It keeps the link standing: if it had to wait, a busy provider would look like a dead one.
+    Free,
 }
 
 impl Guard {
@@ -45,6 +58,7 @@ impl Guard {
         labels: ProviderLabels,
         metrics: Arc<Metrics>,
         suspicion: Arc<Notify>,
+        rate: Option<Arc<Rate>>,
     ) -> Self {
         Self {
             inner,
@@ -52,6 +66,13 @@ impl Guard {
             metrics,
             failures: AtomicU32::new(0),
             suspicion,
+            rate,
+        }
+    }
+
+    async fn turn(&self, counts: Counts) {
+        if let (Some(rate), Counts::Limited) = (&self.rate, counts) {
+            rate.turn().await;
         }
     }
 
@@ -59,10 +80,20 @@ impl Guard {
         &self,
         method: &'static str,
         limit: Duration,
+        counts: Counts,
         work: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
+        self.turn(counts).await;
         let begin = Instant::now();
-        let result = tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let span = tracing::info_span!(
+            target: trace::TARGET,
+            "provider call",
+            method,
+            provider = self.labels.provider,
+            error = tracing::field::Empty,
+        );
+        let answer = tokio::time::timeout(limit, work.instrument(span.clone())).await;
+        let result = answer.unwrap_or_else(|_| {
             let text = format!(
                 "{method} was not answered within {} s; it is looked for before it is sent again",
                 limit.as_secs()
@@ -70,6 +101,9 @@ impl Guard {
             Err(ProviderError::new(ErrorKind::Timeout, text))
         });
         let code = result.as_ref().map(|_| ()).map_err(|e| e.kind);
+        if let Err(kind) = code {
+            span.record("error", kind.reason());
+        }
         self.metrics
             .call(&self.labels, method, code, begin.elapsed());
         self.count(code);
@@ -89,40 +123,40 @@ impl Guard {
 }
 
 macro_rules! guarded {
-    ($($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $method:literal, $limit:expr;)+) => {
+    ($($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $method:literal, $limit:expr, $counts:ident;)+) => {
         #[async_trait]
         impl Provider for Guard {
             $(async fn $name(&self, $($arg: $ty),*) -> Result<$ret> {
-                self.call($method, $limit, self.inner.$name($($arg),*)).await
+                self.call($method, $limit, Counts::$counts, self.inner.$name($($arg),*)).await
             })+
         }
     };
 }
 
 guarded! {
-    validate() -> (), "Validate", QUICK;
-    capabilities() -> Capabilities, "GetCapabilities", QUICK;
-    create(request: CreateVm) -> Created, "Create", SLOW;
-    delete(vm: &VmRef) -> Option<TaskId>, "Delete", MEDIUM;
-    power(vm: &VmRef, request: PowerRequest) -> Option<TaskId>, "Power", MEDIUM;
-    reconfigure(vm: &VmRef, desired: CreateVm) -> Option<TaskId>, "Reconfigure", SLOW;
-    hardware_upgrade(vm: &VmRef, version: i32) -> Option<TaskId>, "HardwareUpgrade", SLOW;
-    describe(vm: &VmId) -> Option<VmState>, "Describe", QUICK;
-    task_status(task: &TaskId) -> TaskState, "TaskStatus", QUICK;
-    snapshot_create(vm: &VmRef, request: SnapshotRequest) -> SnapshotCreated, "SnapshotCreate", SLOW;
-    snapshot_delete(vm: &VmRef, snapshot: &SnapshotId) -> Option<TaskId>, "SnapshotDelete", MEDIUM;
-    snapshot_revert(vm: &VmRef, snapshot: &SnapshotId) -> Option<TaskId>, "SnapshotRevert", SLOW;
-    clone_vm(request: CloneVm) -> Cloned, "Clone", SLOW;
-    image_prepare(request: PrepareImage) -> PreparedImage, "ImagePrepare", SLOW;
-    image_delete(image: &PreparedImage) -> (), "ImageDelete", MEDIUM;
-    export_disk(request: ExportDisk) -> DiskExported, "ExportDisk", DISKS;
-    import_disk(request: ImportDisk) -> DiskImported, "ImportDisk", DISKS;
-    disk_info(vm: &VmId, disk: &str, snapshot: Option<&SnapshotId>) -> DiskInfo, "GetDiskInfo", MEDIUM;
-    list_vms() -> Vec<VmState>, "ListVMs", MEDIUM;
-    features() -> Features, "GetFeatures", QUICK;
-    find(identity: &Identity) -> Option<VmState>, "FindVm", QUICK;
-    watch() -> BoxStream<'static, Result<VmEvent>>, "Watch", QUICK;
-    inventory() -> Inventory, "Inventory", QUICK;
-    guest_exec(vm: &VmRef, request: ExecRequest) -> ExecOutput, "GuestExec", SLOW;
-    console(vm: &VmRef, kind: ConsoleKind) -> ConsoleSession, "Console", QUICK;
+    validate() -> (), "Validate", QUICK, Free;
+    capabilities() -> Capabilities, "GetCapabilities", QUICK, Free;
+    create(request: CreateVm) -> Created, "Create", SLOW, Limited;
+    delete(vm: &VmRef) -> Option<TaskId>, "Delete", MEDIUM, Limited;
+    power(vm: &VmRef, request: PowerRequest) -> Option<TaskId>, "Power", MEDIUM, Limited;
+    reconfigure(vm: &VmRef, desired: CreateVm) -> Option<TaskId>, "Reconfigure", SLOW, Limited;
+    hardware_upgrade(vm: &VmRef, version: i32) -> Option<TaskId>, "HardwareUpgrade", SLOW, Limited;
+    describe(vm: &VmId) -> Option<VmState>, "Describe", QUICK, Limited;
+    task_status(task: &TaskId) -> TaskState, "TaskStatus", QUICK, Limited;
+    snapshot_create(vm: &VmRef, request: SnapshotRequest) -> SnapshotCreated, "SnapshotCreate", SLOW, Limited;
+    snapshot_delete(vm: &VmRef, snapshot: &SnapshotId) -> Option<TaskId>, "SnapshotDelete", MEDIUM, Limited;
+    snapshot_revert(vm: &VmRef, snapshot: &SnapshotId) -> Option<TaskId>, "SnapshotRevert", SLOW, Limited;
+    clone_vm(request: CloneVm) -> Cloned, "Clone", SLOW, Limited;
+    image_prepare(request: PrepareImage) -> PreparedImage, "ImagePrepare", SLOW, Limited;
+    image_delete(image: &PreparedImage) -> (), "ImageDelete", MEDIUM, Limited;
+    export_disk(request: ExportDisk) -> DiskExported, "ExportDisk", DISKS, Limited;
+    import_disk(request: ImportDisk) -> DiskImported, "ImportDisk", DISKS, Limited;
+    disk_info(vm: &VmId, disk: &str, snapshot: Option<&SnapshotId>) -> DiskInfo, "GetDiskInfo", MEDIUM, Limited;
+    list_vms() -> Vec<VmState>, "ListVMs", MEDIUM, Limited;
+    features() -> Features, "GetFeatures", QUICK, Free;
+    find(identity: &Identity) -> Option<VmState>, "FindVm", QUICK, Limited;
+    watch() -> BoxStream<'static, Result<VmEvent>>, "Watch", QUICK, Free;
+    inventory() -> Inventory, "Inventory", QUICK, Limited;
+    guest_exec(vm: &VmRef, request: ExecRequest) -> ExecOutput, "GuestExec", SLOW, Limited;
+    console(vm: &VmRef, kind: ConsoleKind) -> ConsoleSession, "Console", QUICK, Limited;
 }

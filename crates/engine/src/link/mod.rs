@@ -9,6 +9,7 @@
 pub mod addresses;
 pub mod guard;
 pub mod observations;
+pub mod rate;
 pub mod session;
 
 use std::collections::HashMap;

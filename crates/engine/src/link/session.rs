@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Concerns, Link};
 use crate::context::Clock;
 use crate::link::guard::Guard;
+use crate::link::rate::Rate;
 use crate::metrics::{Circuit, Metrics, ProviderLabels};
 use crate::runtime::backoff::pause;
 
@@ -76,6 +77,8 @@ pub struct Session {
     pub labels: ProviderLabels,
     /// The counters.
     pub metrics: Arc<Metrics>,
+    /// How many calls it gets, if its object says so.
+    pub rate: Option<Arc<Rate>>,
 }
 
 impl Session {
@@ -117,6 +120,7 @@ impl Session {
             self.labels.clone(),
             self.metrics.clone(),
             suspicion.clone(),
+            self.rate.clone(),
         );
         let provider: Arc<dyn Provider> = Arc::new(guard);
         self.limited(provider.validate()).await?;

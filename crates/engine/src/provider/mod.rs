@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polyvirt_api::infra::Provider;
-use polyvirt_plan::Problem;
 
 use crate::cluster::{self, About, ClusterError, Patch};
 use crate::context::Context;
@@ -26,7 +25,7 @@ use crate::runtime::vm_index::Target;
 use crate::shared::{Protection, Usage, protect, status_body};
 
 pub use sessions::{Sessions, labels};
-pub use way::{Place, Pods, Runtime, Security, Way};
+pub use way::{NoWay, Place, Pods, Runtime, Security, Way};
 
 /// Brings one Provider's link and status up to date.
 pub async fn reconcile(ctx: &Context, sessions: &Sessions, key: &ObjectKey) -> Next {
@@ -65,6 +64,7 @@ async fn pass(
             place: place.as_ref(),
             usage: &usage,
             protection,
+            limits: sessions.limits(provider),
         },
     );
     if report::differs(&old, &new) {
@@ -82,11 +82,12 @@ async fn pass(
 }
 
 /// A Secret that is missing may appear without a word to us if it is not watched, and a pod may change its excuse.
-fn look_again(place: &Result<Place, Problem>) -> Next {
+fn look_again(place: &Result<Place, NoWay>) -> Next {
     let soon = Duration::from_secs(30);
     match place {
+        Err(NoWay::Unknown(_)) => Next::After(Duration::from_secs(5)),
         Ok(place) if place.pods.as_ref().is_some_and(|p| p.trouble.is_some()) => Next::After(soon),
         Ok(place) => place.look_again.map_or(Next::Idle, Next::After),
-        Err(_) => Next::After(soon),
+        Err(NoWay::Wrong(_)) => Next::After(soon),
     }
 }

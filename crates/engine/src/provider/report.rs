@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polyvirt_api::infra::{
-    CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature, ProviderStatus,
-    ReportedCapabilities, ResourceUsage, UsageStats,
+    CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature, ProviderLimits,
+    ProviderStatus, ReportedCapabilities, ResourceUsage, UsageStats,
 };
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
@@ -12,7 +12,7 @@ use polyvirt_plan::{Note, Problem, Reason};
 use crate::context::Context;
 use crate::link::session::totals;
 use crate::link::{Standing, View};
-use crate::provider::{Place, place_report};
+use crate::provider::{NoWay, Place, place_report};
 use crate::shared::{Protection, Usage};
 
 /// What a pass has found out.
@@ -20,11 +20,13 @@ pub struct Findings<'a> {
     /// How the link stands.
     pub view: Option<&'a View>,
     /// Where the code runs, or why it does not.
-    pub place: Result<&'a Place, &'a Problem>,
+    pub place: Result<&'a Place, &'a NoWay>,
     /// Who uses the Provider.
     pub usage: &'a Usage,
     /// Whether it may go.
     pub protection: Protection,
+    /// How much is asked of it at a time.
+    pub limits: ProviderLimits,
 }
 
 /// The status for what was found.
@@ -35,12 +37,17 @@ pub fn status(ctx: &Context, provider: &Provider, found: &Findings<'_>) -> Provi
     let mut new = provider.status.clone().unwrap_or_default();
     new.observed_generation = provider.metadata.generation;
     new.connected_vms = Some(usage.number());
+    new.limits = Some(found.limits.clone());
     if place.is_ok() && is_connecting(view) && new.healthy.is_some() {
         // This process has just begun. What the last one knew is still the best that can be told.
         return new;
     }
     let finding = match (place, view) {
-        (Err(problem), _) => misconfigured(&mut new, problem),
+        (Err(NoWay::Unknown(_)), Some(view)) if is_connected(view) => {
+            // Nothing is known to have changed but that nobody could look.
+            return new;
+        }
+        (Err(no_way), _) => misconfigured(&mut new, no_way.problem()),
         (Ok(_), None) => connecting(),
         (Ok(place), Some(view)) => place_report::excused(standing(&mut new, view), place),
     };
@@ -58,6 +65,10 @@ pub fn status(ctx: &Context, provider: &Provider, found: &Findings<'_>) -> Provi
 
 fn is_connecting(view: Option<&View>) -> bool {
     view.is_none_or(|view| view.standing == Standing::Connecting)
+}
+
+fn is_connected(view: &View) -> bool {
+    matches!(view.standing, Standing::Connected { .. })
 }
 
 fn misconfigured(status: &mut ProviderStatus, problem: &Problem) -> Finding {

@@ -4,16 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use polyvirt_api::infra::{Provider, ProviderType};
+use polyvirt_api::infra::{Provider, ProviderLimits, ProviderType};
 use polyvirt_contract::{ErrorKind, ProviderError};
 use polyvirt_plan::Problem;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Clock;
+use crate::link::rate::Rate;
 use crate::link::session::{Connector, Listener, Session, Timing};
 use crate::link::{Link, Links, Standing};
 use crate::metrics::{Metrics, ProviderLabels};
-use crate::provider::way::{Place, Runtime, Way};
+use crate::provider::way::{NoWay, Place, Runtime, Way};
 use crate::runtime::key::ObjectKey;
 
 struct Running {
@@ -30,10 +31,11 @@ pub struct Sessions {
     metrics: Arc<Metrics>,
     running: Mutex<HashMap<ObjectKey, Running>>,
     stop: CancellationToken,
+    concurrency: usize,
 }
 
 impl Sessions {
-    /// No session yet. All of them end with the token.
+    /// No session yet. All of them end with the token. So many objects of one Provider are worked on at once.
     pub fn new(
         runtime: Arc<dyn Runtime>,
         links: Arc<Links>,
@@ -41,6 +43,7 @@ impl Sessions {
         clock: Clock,
         metrics: Arc<Metrics>,
         stop: CancellationToken,
+        concurrency: usize,
     ) -> Self {
         Self {
             runtime,
@@ -50,21 +53,47 @@ impl Sessions {
             metrics,
             running: Mutex::default(),
             stop,
+            concurrency,
         }
     }
 
-    /// Makes sure that a session made from the present object runs, and tells where.
-    pub async fn ensure(&self, provider: &Provider) -> Result<Place, Problem> {
-        let found = self.runtime.way(provider).await;
-        let way = found.inspect_err(|problem| self.refuse(&ObjectKey::of(provider), problem))?;
+    /// How much is asked of the Provider at a time.
+    pub fn limits(&self, provider: &Provider) -> ProviderLimits {
+        limits(provider, self.concurrency)
+    }
+
+    /// Makes sure that a session made from the present object runs, and tells where. One that runs is not ended for a
+    /// question that the cluster cannot answer just now.
+    pub async fn ensure(&self, provider: &Provider) -> Result<Place, NoWay> {
+        let key = ObjectKey::of(provider);
+        let way = match self.runtime.way(provider).await {
+            Ok(way) => way,
+            Err(NoWay::Unknown(problem)) if self.runs(&key) => {
+                tracing::warn!(provider = %key, %problem, "the way to the provider is not known now; its session goes on");
+                return Err(NoWay::Unknown(problem));
+            }
+            Err(no_way) => {
+                self.refuse(&key, no_way.problem());
+                return Err(no_way);
+            }
+        };
         let place = way.place.clone();
         self.keep(provider, way);
         Ok(place)
     }
 
+    fn runs(&self, key: &ObjectKey) -> bool {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.contains_key(key)
+    }
+
     fn keep(&self, provider: &Provider, way: Way) {
         let key = ObjectKey::of(provider);
-        let made_from = format!("{} {:?}", way.made_from, provider.spec.health_check);
+        let spec = &provider.spec;
+        let made_from = format!(
+            "{} {:?} {:?}",
+            way.made_from, spec.health_check, spec.rate_limit
+        );
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.get(&key).is_some_and(|r| r.made_from == made_from) {
             return;
@@ -90,6 +119,7 @@ impl Sessions {
             timing: timing(provider),
             labels: labels(&key, provider),
             metrics: self.metrics.clone(),
+            rate: rate(provider).map(Arc::new),
         }
     }
 
@@ -169,6 +199,20 @@ fn timing(provider: &Provider) -> Timing {
             .unwrap_or(default.failures)
             .max(1),
     }
+}
+
+fn limits(provider: &Provider, concurrency: usize) -> ProviderLimits {
+    let rate = provider.spec.rate_limit.as_ref();
+    ProviderLimits {
+        concurrency: i32::try_from(concurrency).unwrap_or(i32::MAX),
+        calls_per_second: rate.map(|r| r.qps),
+        burst: rate.map(|r| r.burst),
+    }
+}
+
+fn rate(provider: &Provider) -> Option<Rate> {
+    let limit = provider.spec.rate_limit.as_ref()?;
+    Some(Rate::new(limit, tokio::time::Instant::now()))
 }
 
 /// How metrics name a Provider.

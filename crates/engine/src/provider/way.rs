@@ -15,7 +15,7 @@ use crate::runtime::key::ObjectKey;
 #[async_trait]
 pub trait Runtime: Send + Sync {
     /// Makes sure that the Provider's code runs where it is to run, and says how to get there.
-    async fn way(&self, provider: &Provider) -> Result<Way, Problem>;
+    async fn way(&self, provider: &Provider) -> Result<Way, NoWay>;
 
     /// The Provider is gone.
     async fn forget(&self, _provider: &ObjectKey) {}
@@ -23,6 +23,32 @@ pub trait Runtime: Send + Sync {
     /// Providers of whose place there is something new to know. Asked for once.
     fn news(&self) -> BoxStream<'static, ObjectKey> {
         stream::pending().boxed()
+    }
+}
+
+/// Why there is no way to a Provider.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoWay {
+    /// It has none as it is written: what runs for it ends.
+    #[error("{0}")]
+    Wrong(Problem),
+    /// It could not be found out just now: what runs for it goes on, and the question is asked again soon.
+    #[error("{0}")]
+    Unknown(Problem),
+}
+
+impl NoWay {
+    /// What to tell people.
+    pub const fn problem(&self) -> &Problem {
+        match self {
+            Self::Wrong(problem) | Self::Unknown(problem) => problem,
+        }
+    }
+}
+
+impl From<Problem> for NoWay {
+    fn from(problem: Problem) -> Self {
+        Self::Wrong(problem)
     }
 }
 

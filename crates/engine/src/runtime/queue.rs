@@ -44,7 +44,23 @@ struct LaneState {
     unwatched: usize,
 }
 
+/// What a lane has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Objects that wait.
+    pub waiting: usize,
+    /// Objects that are worked on.
+    pub running: usize,
+}
+
 impl LaneState {
+    fn load(&self) -> Load {
+        Load {
+            waiting: self.ready.len(),
+            running: self.running,
+        }
+    }
+
     fn has_room_for(&self, urgency: Urgency, limit: usize) -> bool {
         let unwatched_limit = (limit / UNWATCHED_PART).max(1);
         self.running < limit && (urgency == Urgency::User || self.unwatched < unwatched_limit)
@@ -68,12 +84,27 @@ impl LaneState {
     }
 }
 
+struct Queued {
+    lane: Lane,
+    urgency: Urgency,
+    number: u64,
+    since: Instant,
+}
+
+/// What is taken out, and how long it was in.
+struct Taken {
+    key: Key,
+    lane: Lane,
+    urgency: Urgency,
+    since: Instant,
+}
+
 #[derive(Default)]
 struct Inner {
     lanes: HashMap<Lane, LaneState>,
     /// Lanes with something ready, in the order of their turns.
     turns: VecDeque<Lane>,
-    queued: HashMap<Key, (Lane, Urgency, u64)>,
+    queued: HashMap<Key, Queued>,
     /// Running, and with which urgency to run again.
     running: HashMap<Key, Option<(Lane, Urgency)>>,
     delayed: BTreeMap<(Instant, u64), (Key, Lane, Urgency)>,
@@ -95,7 +126,10 @@ pub struct Ticket {
     pub key: Key,
     /// The lane that the pass counts against.
     pub lane: Lane,
-    urgency: Urgency,
+    /// How urgent it was.
+    pub urgency: Urgency,
+    /// How long it has waited.
+    pub waited: Duration,
     queue: Queue,
 }
 
@@ -164,11 +198,12 @@ impl Queue {
                     inner.delayed.keys().next().map(|(at, _)| *at),
                 )
             };
-            if let Some((key, lane, urgency)) = next {
+            if let Some(taken) = next {
                 return Ticket {
-                    key,
-                    lane,
-                    urgency,
+                    key: taken.key,
+                    lane: taken.lane,
+                    urgency: taken.urgency,
+                    waited: taken.since.elapsed(),
                     queue: self.clone(),
                 };
             }
@@ -184,6 +219,15 @@ impl Queue {
     /// How many objects wait now (not counting those with a time).
     pub fn waiting(&self) -> usize {
         self.lock().queued.len()
+    }
+
+    /// What each lane has to do; lanes with nothing to do are not there.
+    pub fn loads(&self) -> Vec<(Lane, Load)> {
+        let inner = self.lock();
+        let lanes = inner.lanes.iter();
+        lanes
+            .map(|(lane, state)| (lane.clone(), state.load()))
+            .collect()
     }
 
     /// How many passes run now.
@@ -221,21 +265,28 @@ impl Inner {
             }
             return;
         }
-        if let Some((old_lane, before, number)) = self.queued.get(&key).cloned() {
-            if before <= urgency && old_lane == lane {
+        let mut since = Instant::now();
+        if let Some(old) = self.queued.get(&key) {
+            if old.urgency <= urgency && old.lane == lane {
                 return;
             }
-            self.unqueue(&old_lane, before, number, &key);
+            since = old.since;
+            self.unqueue(&key);
         }
         self.undelay(&key);
-        self.enqueue(key, lane, urgency);
+        self.enqueue(key, lane, urgency, since);
     }
 
-    fn enqueue(&mut self, key: Key, lane: Lane, urgency: Urgency) {
+    fn enqueue(&mut self, key: Key, lane: Lane, urgency: Urgency, since: Instant) {
         self.counter += 1;
         let number = self.counter;
-        self.queued
-            .insert(key.clone(), (lane.clone(), urgency, number));
+        let queued = Queued {
+            lane: lane.clone(),
+            urgency,
+            number,
+            since,
+        };
+        self.queued.insert(key.clone(), queued);
         let state = self.lanes.entry(lane.clone()).or_default();
         state.ready.insert((urgency, number, key));
         if state.ready.len() == 1 {
@@ -243,12 +294,14 @@ impl Inner {
         }
     }
 
-    fn unqueue(&mut self, lane: &Lane, urgency: Urgency, number: u64, key: &Key) {
-        self.queued.remove(key);
-        if let Some(state) = self.lanes.get_mut(lane) {
-            state.ready.remove(&(urgency, number, key.clone()));
+    fn unqueue(&mut self, key: &Key) {
+        let Some(old) = self.queued.remove(key) else {
+            return;
+        };
+        if let Some(state) = self.lanes.get_mut(&old.lane) {
+            state.ready.remove(&(old.urgency, old.number, key.clone()));
             if state.ready.is_empty() {
-                self.turns.retain(|turn| turn != lane);
+                self.turns.retain(|turn| *turn != old.lane);
             }
         }
     }
@@ -272,7 +325,7 @@ impl Inner {
     }
 
     /// The most urgent of the first lane in turn that has room for it.
-    fn take(&mut self, limit: usize) -> Option<(Key, Lane, Urgency)> {
+    fn take(&mut self, limit: usize) -> Option<Taken> {
         for _ in 0..self.turns.len() {
             let lane = self.turns.pop_front()?;
             let state = self.lanes.get_mut(&lane)?;
@@ -281,9 +334,14 @@ impl Inner {
                 self.turns.push_back(lane.clone());
             }
             if let Some((key, urgency)) = taken {
-                self.queued.remove(&key);
+                let queued = self.queued.remove(&key);
                 self.running.insert(key.clone(), None);
-                return Some((key, lane, urgency));
+                return Some(Taken {
+                    key,
+                    lane,
+                    urgency,
+                    since: queued.map_or_else(Instant::now, |q| q.since),
+                });
             }
         }
         None

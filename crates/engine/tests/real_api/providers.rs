@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::support::fleet::Route;
 use crate::support::look::{condition, ready, runs, says};
 use crate::support::wire::{Services, WireServer};
-use crate::support::world::HYPERVISOR;
+use crate::support::world::{HYPERVISOR, eventually};
 use crate::support::{World, message, provider, reason, vm};
 
 async fn wired(topic: &str, services: Services) -> (World, Arc<Mock>, WireServer) {
@@ -127,6 +127,69 @@ async fn a_provider_that_dies_is_told_and_one_that_comes_back_too() {
 #[tokio::test]
 async fn a_foreign_provider_that_dies_is_told_and_one_that_comes_back_too() {
     dies_and_comes_back(Services::Basic).await;
+}
+
+/// The calls that count against a limit.
+fn counted(mock: &Mock) -> u32 {
+    let counts = mock.counts();
+    let free = [
+        Rpc::Validate,
+        Rpc::GetCapabilities,
+        Rpc::Features,
+        Rpc::Watch,
+    ];
+    let free: u64 = free.into_iter().map(|rpc| counts.of(rpc).calls).sum();
+    u32::try_from(counts.calls() - free).expect("few calls")
+}
+
+#[tokio::test]
+async fn a_provider_gets_no_more_calls_than_its_limit() {
+    let (world, mock) = World::furnished("rate", MockConfig::default()).await;
+    world.until(HYPERVISOR, "is healthy", healthy).await;
+    let limit = json!({"spec": {"rateLimit": {"qps": 5, "burst": 1}}});
+    world.edit::<Provider>(HYPERVISOR, limit).await;
+    let limited = |p: &Provider| {
+        let limits = p.status.as_ref().and_then(|s| s.limits.clone());
+        limits.is_some_and(|l| l.calls_per_second == Some(5) && l.concurrency > 0)
+    };
+    world.until(HYPERVISOR, "tells its limit", limited).await;
+    let (begin, before) = (Instant::now(), counted(&mock));
+    for name in ["a", "b", "c"] {
+        world.create(vm(name)).await;
+    }
+    for name in ["a", "b", "c"] {
+        world.vm(name, "runs", runs).await;
+    }
+    let calls = counted(&mock) - before;
+    assert!(calls >= 6, "{calls}");
+    let least = Duration::from_millis(200) * (calls - 2);
+    assert!(
+        begin.elapsed() >= least,
+        "{calls} calls in {:?}",
+        begin.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_can_answer_now_ends_no_healthy_link() {
+    let (world, mock) = World::furnished("no-word", MockConfig::default()).await;
+    let before = world.until(HYPERVISOR, "is healthy", healthy).await;
+    world.fleet.put(HYPERVISOR, Route::Unknown);
+    let passes = world.passes();
+    world
+        .edit::<Provider>(
+            HYPERVISOR,
+            json!({"metadata": {"labels": {"seen": "again"}}}),
+        )
+        .await;
+    eventually("the Provider is looked at", || world.passes() > passes).await;
+    world.create(vm("web")).await;
+    world.vm("web", "runs", runs).await;
+    assert_eq!(mock.vms().len(), 1);
+    let after: Provider = world.get(HYPERVISOR).await;
+    assert!(healthy(&after));
+    let since = |p: &Provider| p.status.as_ref().and_then(|s| s.connected_since.clone());
+    assert_eq!(since(&after), since(&before));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The pages of docs/reference that are made from the code. `UPDATE_GENERATED=1 cargo test -p polyvirt` writes them.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::CommandFactory;
@@ -8,8 +9,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
 use polyvirt_admission::ReviewLabels;
+use polyvirt_api::infra::{Provider, ProviderSpec, ProviderType, VirtualMachine};
 use polyvirt_contract::ErrorKind;
+use polyvirt_engine::census::Census;
+use polyvirt_engine::context::Stores;
 use polyvirt_engine::metrics::{Circuit, KindLabel, Metrics, ProviderLabels};
+use polyvirt_engine::runtime::queue::{Queue, Urgency};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::kind;
 use prometheus_client::registry::Registry;
@@ -136,6 +141,8 @@ fn sampled() -> Metrics {
         Err(ErrorKind::Unavailable),
         Duration::ZERO,
     );
+    metrics.waited(Urgency::Event, Duration::ZERO);
+    metrics.vm_ready("mock", Duration::ZERO);
     metrics.circuit(&provider, Circuit::Open);
     metrics.tasks(&provider, 1);
     metrics.unclaimed(&provider, 1);
@@ -162,10 +169,23 @@ fn sampled_reviews() -> polyvirt_admission::Metrics {
     metrics
 }
 
+/// One VM on one Provider.
+fn sampled_census() -> Census {
+    let stores = Arc::<Stores>::default();
+    let mut vm = VirtualMachine::new("web", Default::default());
+    vm.spec.provider_ref.name = "playground".to_owned();
+    stores.vms.watched(vm);
+    let mut provider = Provider::new("playground", ProviderSpec::new(ProviderType::Mock));
+    provider.metadata.namespace = Some("default".to_owned());
+    stores.providers.watched(provider);
+    Census::new(stores, Queue::new(1))
+}
+
 fn metrics() -> String {
     let mut registry = Registry::default();
     sampled().register(&mut registry);
     sampled_reviews().register(&mut registry);
+    registry.register_collector(Box::new(sampled_census()));
     let mut text = String::new();
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     let mut page = format!(

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{probes, stop_signal};
 use crate::cli;
 use crate::guests;
+use crate::hypervisors;
 use crate::leader_label;
 use crate::registry::Registry;
 use crate::webhooks;
@@ -117,6 +118,8 @@ fn settings(options: &cli::Manager) -> Settings {
     let labels = pairs.filter_map(|pair| pair.split_once('='));
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     Settings {
+        serves: hypervisors::served(),
+        fetches: hypervisors::fetching(),
         image: options
             .pods
             .provider_image
@@ -172,6 +175,7 @@ async fn serve(
         let mut registry = MetricsRegistry::default();
         metrics.register(&mut registry);
         reviews.register(&mut registry);
+        registry.register_collector(Box::new(manager.census()));
         probes::serve("metrics", address, probes::metrics(registry)).await?;
     }
     if let Some(address) = options.health_probe_bind_address.0 {

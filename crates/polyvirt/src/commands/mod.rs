@@ -15,12 +15,19 @@ mod table;
 pub mod up;
 pub mod vm;
 
+use std::time::Duration;
+
 use anyhow::Context;
+use polyvirt_otlp::Exporter;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Cli, Command};
 
+/// So long the end of the program waits for a collector.
+const LAST_TRACES: Duration = Duration::from_secs(1);
+
 /// Runs what was asked for.
-pub fn run(cli: Cli) -> anyhow::Result<()> {
+pub fn run(cli: Cli, traces: Option<Exporter>) -> anyhow::Result<()> {
     match cli.command {
         Command::Bench(options) => block_on(bench::run(options)),
         Command::Completion(options) => {
@@ -30,12 +37,27 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Conformance(options) => block_on(conformance::run(options)),
         Command::Crds(options) => block_on(crds::run(options)),
         Command::Down(options) => block_on(down::run(options)),
-        Command::Manager(options) => serve_on(manager::run(*options)),
-        Command::Provider(options) => serve_on(provider::run(options)),
+        Command::Manager(options) => serve_on(traced(traces, manager::run(*options))),
+        Command::Provider(options) => serve_on(traced(traces, provider::run(options))),
         Command::Status(options) => block_on(status::run(options)),
         Command::Up(options) => block_on(up::run(options)),
         Command::Vm(options) => block_on(vm::run(options)),
     }
+}
+
+/// Sends traces beside the work, for as long as that goes on.
+async fn traced(
+    traces: Option<Exporter>,
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    let sending = traces.map(|exporter| tokio::spawn(exporter.run(stop.clone().cancelled_owned())));
+    let result = work.await;
+    stop.cancel();
+    if let Some(sending) = sending {
+        let _ = tokio::time::timeout(LAST_TRACES, sending).await;
+    }
+    result
 }
 
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

@@ -6,17 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use polyvirt_contract::Provider;
 use polyvirt_contract::grpc::{self, Clients, Listen, ServeOptions, ServerTls};
-use polyvirt_provider_mock::{Mock, MockConfig};
-use polyvirt_provider_qemu::{Qemu, QemuConfig};
+use polyvirt_contract::{Credentials, Provider};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use tokio::sync::watch;
 
 use super::probes::{self, Readiness};
 use super::stop_signal;
-use crate::cli::{ProviderCommand, ProviderKind};
-use crate::registry::QEMU_HOME;
+use crate::cli::ProviderCommand;
+use crate::hypervisors::{self, Access, Environment};
 
 /// Serves a hypervisor until the program is asked to stop.
 pub async fn run(options: ProviderCommand) -> anyhow::Result<()> {
@@ -70,19 +68,16 @@ fn hypervisor_health(provider: Arc<dyn Provider>) -> watch::Receiver<Readiness> 
 }
 
 async fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>> {
-    match options.kind {
-        ProviderKind::Mock => {
-            let config = match &options.endpoint {
-                Some(url) => MockConfig::from_url(url)?,
-                None => MockConfig::from_env(|name| std::env::var(name).ok())?,
-            };
-            Ok(Mock::new(config))
-        }
-        ProviderKind::Qemu => {
-            let url = options.endpoint.as_deref().unwrap_or(QEMU_HOME);
-            Ok(Qemu::open(QemuConfig::from_url(url)?).await?)
-        }
-    }
+    let credentials = Credentials::from_directory(&options.credentials_dir);
+    let access = Access {
+        endpoint: options.endpoint.clone(),
+        credentials: credentials.context("The credentials cannot be read")?,
+        environment: Environment::Own,
+    };
+    let linked = hypervisors::find(options.kind.into());
+    let linked = linked.context("This hypervisor is not part of this program")?;
+    let open = linked.prepare(access).map_err(anyhow::Error::msg)?;
+    Ok(open().await?)
 }
 
 /// All three files: mTLS. None: plain text, if that was allowed. Some: a mistake.

@@ -23,7 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub struct Command {
     pub program: PathBuf,
     pub kind: &'static str,
-    pub endpoint: Option<String>,
     pub environment: Vec<(String, String)>,
     pub port: u16,
     /// Held for as long as the child may read it.
@@ -40,13 +39,11 @@ impl Command {
             .arg("--health-port=0")
             .arg("--tls-dir")
             .arg(self.folder.path())
-            .arg("--allowed-sans=polyvirt-manager")
+            .arg("--credentials-dir")
+            .arg(self.folder.path().join(super::CREDENTIALS))
             .envs(self.environment.iter().map(|(k, v)| (k, v)))
             .stdin(Stdio::null())
             .kill_on_drop(true);
-        if let Some(endpoint) = &self.endpoint {
-            command.env("PROVIDER_ENDPOINT", endpoint);
-        }
         command.spawn()
     }
 }

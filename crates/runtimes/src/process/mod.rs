@@ -8,6 +8,7 @@
 //! The child ends with the manager, whichever way that ends. VMs do not.
 
 mod child;
+mod variables;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,10 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Client;
 use polyvirt_api::infra::{Provider, RuntimeMode};
+use polyvirt_contract::Credentials;
 use polyvirt_contract::grpc::{Target, TlsFiles};
 use polyvirt_engine::provider::sessions::type_word;
-use polyvirt_engine::provider::{Place, Security, Way};
+use polyvirt_engine::provider::{NoWay, Place, Security, Way};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_pki::{Keyring, Lifetimes, Purpose, Subject, leaf};
 use polyvirt_plan::{Problem, Reason};
@@ -27,11 +30,12 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::Dial;
+use crate::environment::{self, Callers};
+use crate::{MANAGER_NAME, credentials};
 use child::{Command, supervise};
 
 /// The name in the certificates of all children.
 const CHILD_NAME: &str = "polyvirt-provider";
-const MANAGER_NAME: &str = "polyvirt-manager";
 /// Nothing of it outlives the manager.
 const LIFETIME: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
 
@@ -46,15 +50,17 @@ struct Running {
 
 /// Looks after the child processes.
 pub struct Processes {
+    client: Client,
     program: PathBuf,
     running: Mutex<HashMap<ObjectKey, Running>>,
     starting: AsyncMutex<()>,
 }
 
 impl Processes {
-    /// Children are this program, with other arguments.
-    pub fn new(program: PathBuf) -> Self {
+    /// Children are this program, with other arguments. Secrets are read through the client.
+    pub fn new(client: Client, program: PathBuf) -> Self {
         Self {
+            client,
             program,
             running: Mutex::default(),
             starting: AsyncMutex::new(()),
@@ -62,37 +68,57 @@ impl Processes {
     }
 
     /// Makes sure that the child runs, and says how to reach it.
-    pub async fn way(&self, provider: &Provider) -> Result<Way, Problem> {
+    pub async fn way(&self, provider: &Provider) -> Result<Way, NoWay> {
         let _alone = self.starting.lock().await;
-        let made_from = made_from(provider);
+        let given = self.given(provider).await?;
+        let made_from = given.mark(provider);
         let key = ObjectKey::of(provider);
         let is_there = self.with(|all| all.get(&key).is_some_and(|r| r.made_from == made_from));
         if !is_there {
             self.end(&key);
-            let running = self.start(provider, made_from)?;
+            let running = self.start(provider, given, made_from)?;
             self.with(|all| all.insert(key.clone(), running));
         }
         self.with(|all| all.get(&key).map(way))
-            .ok_or_else(|| failed("the child was taken away"))
+            .ok_or_else(|| failed("the child was taken away").into())
+    }
+
+    /// All that a pod of this Provider would be given.
+    async fn given(&self, provider: &Provider) -> Result<Given, NoWay> {
+        let ours = environment::variables(provider, Callers::Manager);
+        let mut variables: Vec<_> = ours.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+        let own = ObjectKey::of(provider);
+        variables.push(("PROVIDER_NAMESPACE".to_owned(), own.namespace().to_owned()));
+        variables.push(("PROVIDER_NAME".to_owned(), own.name().to_owned()));
+        variables.extend(variables::named(&self.client, provider).await?);
+        Ok(Given {
+            variables,
+            credentials: credentials::read(&self.client, provider).await?,
+        })
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut HashMap<ObjectKey, Running>) -> T) -> T {
         work(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn start(&self, provider: &Provider, made_from: String) -> Result<Running, Problem> {
+    fn start(
+        &self,
+        provider: &Provider,
+        given: Given,
+        made_from: String,
+    ) -> Result<Running, Problem> {
         let folder = tempfile::Builder::new()
             .prefix("polyvirt-provider-")
             .tempdir();
         let folder = Arc::new(folder.map_err(|e| failed(&e))?);
         let manager = certificates(&folder).map_err(|e| failed(&e))?;
+        put(&folder, &given.credentials).map_err(|e| failed(&e))?;
         let port = free_port().map_err(|e| failed(&e))?;
         let stop = CancellationToken::new();
         let command = Command {
             program: self.program.clone(),
             kind: type_word(provider.spec.type_),
-            endpoint: provider.spec.endpoint.clone(),
-            environment: environment(provider),
+            environment: given.variables,
             port,
             folder: folder.clone(),
         };
@@ -129,26 +155,33 @@ fn way(running: &Running) -> Way {
     }
 }
 
-/// Changes exactly when the child has to be another one.
-fn made_from(provider: &Provider) -> String {
-    let spec = &provider.spec;
-    let uid = provider.metadata.uid.as_deref().unwrap_or_default();
-    format!(
-        "{uid} {:?} {:?} {:?}",
-        spec.type_,
-        spec.endpoint,
-        environment(provider)
-    )
+/// What a child is given.
+struct Given {
+    variables: Vec<(String, String)>,
+    credentials: Credentials,
 }
 
-/// Variables with plain values. What a pod would get from the cluster, a child cannot have.
-fn environment(provider: &Provider) -> Vec<(String, String)> {
-    let named = provider.spec.runtime.as_ref().map(|r| r.env.as_slice());
-    named
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|v| Some((v.name.clone(), v.value.clone()?)))
-        .collect()
+impl Given {
+    /// Changes exactly when the child has to be another one.
+    fn mark(&self, provider: &Provider) -> String {
+        let uid = provider.metadata.uid.as_deref().unwrap_or_default();
+        let variables = self.variables.iter().map(|(k, v)| (k.clone(), v.clone()));
+        let variables = credentials::mark(&variables.collect());
+        format!("{uid} {variables} {}", credentials::mark(&self.credentials))
+    }
+}
+
+/// Where in the child's folder its credentials are.
+const CREDENTIALS: &str = "credentials";
+
+/// Writes the credentials into the folder, which only this user can enter.
+fn put(folder: &TempDir, credentials: &Credentials) -> std::io::Result<()> {
+    let place = folder.path().join(CREDENTIALS);
+    std::fs::create_dir(&place)?;
+    for (key, value) in credentials.iter() {
+        std::fs::write(place.join(key), value)?;
+    }
+    Ok(())
 }
 
 /// Writes the child's certificates into the folder, which only this user can enter, and returns the manager's.

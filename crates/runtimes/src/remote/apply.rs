@@ -10,11 +10,13 @@ use kube::api::{
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use polyvirt_api::infra::Provider;
+use polyvirt_engine::provider::NoWay;
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::{Problem, Reason};
 use serde_json::Value;
 
 use super::names::{object_name, tls_secret_name};
+use crate::refusal;
 
 /// Who we are to the API server when we apply.
 pub const FIELD_MANAGER: &str = "polyvirt-runtime";
@@ -55,7 +57,7 @@ impl Applied {
         key: &ObjectKey,
         provider: &Provider,
         wanted: Vec<Value>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), NoWay> {
         let known = {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             last.get(key).cloned().unwrap_or_default()
@@ -68,7 +70,7 @@ impl Applied {
         Ok(())
     }
 
-    async fn apply(&self, provider: &Provider, object: &Value) -> Result<(), Problem> {
+    async fn apply(&self, provider: &Provider, object: &Value) -> Result<(), NoWay> {
         let kind = object["kind"].as_str().unwrap_or_default();
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let api = self.api(provider, kind)?;
@@ -98,7 +100,7 @@ impl Applied {
     }
 
     /// Removes all that the Provider has.
-    pub async fn remove(&self, key: &ObjectKey, provider: &Provider) -> Result<(), Problem> {
+    pub async fn remove(&self, key: &ObjectKey, provider: &Provider) -> Result<(), NoWay> {
         self.doubt(key);
         for (_, _, kind) in KINDS {
             let name = match kind {
@@ -110,7 +112,7 @@ impl Applied {
         Ok(())
     }
 
-    async fn remove_one(&self, provider: &Provider, kind: &str, name: &str) -> Result<(), Problem> {
+    async fn remove_one(&self, provider: &Provider, kind: &str, name: &str) -> Result<(), NoWay> {
         let api = self.api(provider, kind)?;
         let found = api.get_metadata_opt(name).await;
         let Some(found) = found.map_err(|e| refused(kind, name, &e))? else {
@@ -158,14 +160,11 @@ pub fn check_owner(
     }
 }
 
-fn refused(kind: &str, name: &str, error: &kube::Error) -> Problem {
-    let text = match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    };
-    Problem::new(
-        Reason::InvalidConfiguration,
-        "spec.runtime",
-        format!("The {kind} {name} cannot be made: {text}"),
-    )
+fn refused(kind: &str, name: &str, error: &kube::Error) -> NoWay {
+    let text = format!(
+        "The {kind} {name} cannot be made: {}",
+        refusal::words(error)
+    );
+    let problem = Problem::new(Reason::InvalidConfiguration, "spec.runtime", text);
+    refusal::told(error, problem)
 }

@@ -26,11 +26,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{BoxStream, StreamExt as _};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::Client;
 use polyvirt_api::infra::{Provider, RuntimeMode};
 use polyvirt_contract::grpc::Target;
-use polyvirt_engine::provider::{Place, Way};
+use polyvirt_engine::provider::{NoWay, Place, Way};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_pki::Keeper;
 use polyvirt_plan::{Problem, Reason};
@@ -41,14 +40,13 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 pub use settings::{Image, Settings};
 
 use crate::address::Dial;
+use crate::credentials;
 use apply::Applied;
 use names::{host, object_name};
 use tls::{Certificates, OwnCertificates};
 use watch::Watched;
 use workload::Parts;
 
-/// Who the manager is to providers: the common name of its certificate, and the only one that they let in.
-pub const MANAGER_NAME: &str = "polyvirt-manager";
 /// The Secret with the certificate authority, in the manager's namespace.
 pub const AUTHORITY_SECRET: &str = "polyvirt-provider-ca";
 
@@ -94,7 +92,7 @@ impl Remote {
     }
 
     /// Brings the Provider's objects up to date, and says how to reach its pods.
-    pub async fn way(&self, provider: &Provider) -> Result<Way, Problem> {
+    pub async fn way(&self, provider: &Provider) -> Result<Way, NoWay> {
         let image = self.settings.image_for(provider)?;
         self.watch().await;
         let now = Timestamp::now();
@@ -118,7 +116,7 @@ impl Remote {
         &self,
         provider: &Provider,
         now: Timestamp,
-    ) -> Result<Certificates, Problem> {
+    ) -> Result<Certificates, NoWay> {
         let host = host(&ObjectKey::of(provider), &self.settings.cluster_domain);
         tls::certificates(&self.certificates, &self.settings, provider, &host, now).await
     }
@@ -137,7 +135,7 @@ impl Remote {
         provider: &Provider,
         image: Image,
         certificates: &Certificates,
-    ) -> Result<Parts, Problem> {
+    ) -> Result<Parts, NoWay> {
         let mut seals = Vec::new();
         if let Some(seal) = self.credentials(provider).await? {
             seals.push(("credentials", seal));
@@ -154,25 +152,21 @@ impl Remote {
     }
 
     /// A word for the credentials, from which nobody can tell what they are.
-    async fn credentials(&self, provider: &Provider) -> Result<Option<String>, Problem> {
+    async fn credentials(&self, provider: &Provider) -> Result<Option<String>, NoWay> {
         let Some(wanted) = &provider.spec.credential_secret_ref else {
             return Ok(None);
         };
         let own = provider.metadata.namespace.as_deref().unwrap_or_default();
         if wanted.namespace_or(own) != own {
-            return Err(elsewhere(&wanted.name, own));
+            return Err(elsewhere(&wanted.name, own).into());
         }
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), own);
-        let found = api.get_opt(&wanted.name).await;
-        let found =
-            found.map_err(|e| no_credentials(&wanted.name, &format!("cannot be read: {e}")))?;
-        let secret =
-            found.ok_or_else(|| no_credentials(&wanted.name, "does not exist. Create it"))?;
-        let text = serde_json::to_vec(&secret.data).unwrap_or_default();
+        let credentials = credentials::read(&self.client, provider).await?;
+        let pairs: Vec<_> = credentials.iter().map(|(k, v)| (k, v.as_ref())).collect();
+        let text = serde_json::to_vec(&pairs).unwrap_or_default();
         self.certificates.seal(&text).await.map(Some)
     }
 
-    async fn found(&self, provider: &Provider, certificates: Certificates) -> Result<Way, Problem> {
+    async fn found(&self, provider: &Provider, certificates: Certificates) -> Result<Way, NoWay> {
         let key = ObjectKey::of(provider);
         let port = workload::port(provider);
         let endpoint = format!("{}:{port}", host(&key, &self.settings.cluster_domain));
@@ -194,7 +188,7 @@ impl Remote {
     }
 
     /// Takes away what a Provider had in pods that no longer is to run in them.
-    pub async fn remove(&self, provider: &Provider) -> Result<(), Problem> {
+    pub async fn remove(&self, provider: &Provider) -> Result<(), NoWay> {
         self.applied
             .remove(&ObjectKey::of(provider), provider)
             .await
@@ -208,11 +202,6 @@ impl Remote {
 
 fn is_ours(image: &Image) -> bool {
     matches!(image, Image::Ours(_))
-}
-
-fn no_credentials(name: &str, why: &str) -> Problem {
-    let text = format!("Secret {name} {why}");
-    Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef.name", text)
 }
 
 fn elsewhere(name: &str, own: &str) -> Problem {

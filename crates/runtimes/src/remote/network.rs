@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use polyvirt_api::infra::{Provider, ProviderType};
+use polyvirt_api::infra::Provider;
 use polyvirt_engine::runtime::key::ObjectKey;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub fn policy(provider: &Provider, settings: &Settings) -> Value {
             {"from": [manager(settings)], "ports": [tcp(port(provider))]},
             {"ports": [tcp(HEALTH_PORT)]},
         ],
-        "egress": egress(provider),
+        "egress": egress(provider, settings),
     });
     policy
 }
@@ -35,24 +35,16 @@ fn manager(settings: &Settings) -> Value {
     })
 }
 
-fn egress(provider: &Provider) -> Vec<Value> {
+fn egress(provider: &Provider, settings: &Settings) -> Vec<Value> {
     let mut rules = vec![json!({"ports": [udp(53), tcp(53)]})];
     let hypervisor = provider.spec.endpoint.as_deref().and_then(Place::parse);
     if let Some(place) = hypervisor {
         rules.push(json!({"to": place.peers(), "ports": [tcp(i32::from(place.port))]}));
     }
-    if fetches_images(provider.spec.type_) {
+    if settings.fetches.contains(&provider.spec.type_) {
         rules.push(json!({"to": anywhere(), "ports": [tcp(80), tcp(443)]}));
     }
     rules
-}
-
-/// Whether the provider itself fetches images from where their URLs point.
-const fn fetches_images(kind: ProviderType) -> bool {
-    matches!(
-        kind,
-        ProviderType::Libvirt | ProviderType::Qemu | ProviderType::Firecracker
-    )
 }
 
 fn tcp(port: i32) -> Value {

@@ -8,6 +8,7 @@ use polyvirt_engine::provider::Pods;
 use polyvirt_engine::runtime::key::ObjectKey;
 
 use super::names::selector;
+use crate::refusal;
 
 /// Pods that are looked at for a reason.
 const LOOKED_AT: u32 = 20;
@@ -52,7 +53,13 @@ async fn trouble(client: &Client, provider: &ObjectKey) -> Option<String> {
         .labels(&labels.join(","))
         .limit(LOOKED_AT);
     let api: Api<Pod> = Api::namespaced(client.clone(), provider.namespace());
-    let pods = api.list(&params).await.ok()?;
+    let pods = match api.list(&params).await {
+        Ok(pods) => pods,
+        Err(error) => {
+            let why = refusal::words(&error);
+            return Some(format!("they cannot be listed: {why}"));
+        }
+    };
     let newest = pods
         .items
         .into_iter()

@@ -16,6 +16,10 @@ pub struct Settings {
     pub images: BTreeMap<String, String>,
     /// The types for which an image is chosen; empty for all. A Provider of another type names its own.
     pub types: Vec<String>,
+    /// The types that our image can serve from a pod.
+    pub serves: Vec<ProviderType>,
+    /// The types whose code itself fetches images from where their URLs point.
+    pub fetches: Vec<ProviderType>,
     /// Where the manager runs: its certificate authority is there, and it alone may call providers.
     pub manager_namespace: String,
     /// The labels of the manager's pods.
@@ -58,7 +62,7 @@ impl Settings {
         self.is_on(kind)?;
         match (self.images.get(type_word(kind)), ours) {
             (Some(of_type), _) if Some(of_type) != ours => Ok(Image::Named(of_type.clone())),
-            (_, Some(ours)) if is_served(kind) => Ok(Image::Ours(ours.clone())),
+            (_, Some(ours)) if self.serves.contains(&kind) => Ok(Image::Ours(ours.clone())),
             (_, Some(_)) => Err(no_image(provider, "This type is not part of our image")),
             (_, None) => Err(no_image(
                 provider,
@@ -81,11 +85,6 @@ impl Settings {
             text,
         ))
     }
-}
-
-/// Types that our image can serve from a pod. QEMU is not: it runs VMs on the machine that it is on.
-fn is_served(kind: ProviderType) -> bool {
-    kind == ProviderType::Mock
 }
 
 fn no_image(provider: &Provider, why: &str) -> Problem {

@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use polyvirt_api::infra::Provider;
 use polyvirt_contract::grpc::{Pem, ServerCheck, TlsFiles, TlsSource};
-use polyvirt_engine::provider::Security;
+use polyvirt_engine::provider::{NoWay, Security};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_pki::authority::mark;
 use polyvirt_pki::leaf::{self, Due, Notes};
@@ -20,7 +20,8 @@ use tokio::sync::{Mutex, watch};
 
 use super::names::{hosts, labels, tls_secret_name};
 use super::settings::Settings;
-use super::{MANAGER_NAME, apply, workload};
+use super::{apply, workload};
+use crate::MANAGER_NAME;
 use crate::address::{from_secret, is_plain, secret_of};
 
 /// What both sides of a connection have.
@@ -46,7 +47,7 @@ pub async fn certificates(
     provider: &Provider,
     host: &str,
     now: Timestamp,
-) -> Result<Certificates, Problem> {
+) -> Result<Certificates, NoWay> {
     if is_plain(provider) {
         return Ok(Certificates {
             source: None,
@@ -95,7 +96,7 @@ impl OwnCertificates {
     }
 
     /// A word that changes with the text, and does not give it away.
-    pub async fn seal(&self, text: &[u8]) -> Result<String, Problem> {
+    pub async fn seal(&self, text: &[u8]) -> Result<String, NoWay> {
         let keyring = self.keeper.keyring(Timestamp::now()).await;
         Ok(keyring.map_err(|e| unavailable(&e))?.seal(text))
     }
@@ -106,7 +107,7 @@ impl OwnCertificates {
         provider: &Provider,
         host: &str,
         now: Timestamp,
-    ) -> Result<Certificates, Problem> {
+    ) -> Result<Certificates, NoWay> {
         let keyring = self
             .keeper
             .keyring(now)
@@ -137,7 +138,7 @@ impl OwnCertificates {
         &self,
         keyring: &Keyring,
         now: Timestamp,
-    ) -> Result<(watch::Receiver<TlsFiles>, Timestamp), Problem> {
+    ) -> Result<(watch::Receiver<TlsFiles>, Timestamp), NoWay> {
         let mut manager = self.manager.lock().await;
         let subject = Subject {
             name: MANAGER_NAME.to_owned(),
@@ -164,7 +165,7 @@ impl OwnCertificates {
         provider: &Provider,
         keyring: &Keyring,
         now: Timestamp,
-    ) -> Result<Timestamp, Problem> {
+    ) -> Result<Timestamp, NoWay> {
         let key = ObjectKey::of(provider);
         let api: Api<Secret> = Api::namespaced(self.client.clone(), key.namespace());
         let name = tls_secret_name(&key);
@@ -270,7 +271,12 @@ fn renewed(last: Option<Manager>, keyring: &Keyring, issued: Issued, notes: Note
     }
 }
 
-fn unavailable(error: &dyn std::fmt::Display) -> Problem {
+/// Certificates are ours to make: whatever stands in the way is not the Provider's fault, and may pass.
+fn unavailable(error: &dyn std::fmt::Display) -> NoWay {
     let text = format!("The certificates of the provider cannot be made: {error}");
-    Problem::new(Reason::SecretInvalid, "spec.runtime.service.tls", text)
+    NoWay::Unknown(Problem::new(
+        Reason::SecretInvalid,
+        "spec.runtime.service.tls",
+        text,
+    ))
 }

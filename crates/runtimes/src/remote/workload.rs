@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::SecurityContext;
 use polyvirt_api::infra::{Provider, ProviderRuntime};
+use polyvirt_contract::credentials::CREDENTIALS_DIR;
 use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::runtime::key::ObjectKey;
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use super::settings::Image;
 /// The port of `/healthz`, `/readyz` and `/metrics`.
 pub const HEALTH_PORT: i32 = 8080;
 const TLS_DIR: &str = "/etc/virtrigaud/tls";
-const CREDENTIALS_DIR: &str = "/etc/virtrigaud/credentials";
 /// Nobody on the node has this number.
 const NOBODY: i64 = 65532;
 

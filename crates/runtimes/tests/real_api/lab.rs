@@ -6,10 +6,9 @@ use std::time::Duration;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
-use polyvirt_api::infra::Provider;
-use polyvirt_engine::provider::Way;
+use polyvirt_api::infra::{Provider, ProviderType};
+use polyvirt_engine::provider::{NoWay, Way};
 use polyvirt_pki::Lifetimes;
-use polyvirt_plan::Problem;
 use polyvirt_runtimes::{Remote, Settings};
 use polyvirt_testkit::{install_crds, namespace, shared};
 use serde_json::{Value, json};
@@ -48,6 +47,8 @@ impl Lab {
             image: Some(IMAGE.to_owned()),
             images: BTreeMap::new(),
             types: Vec::new(),
+            serves: vec![ProviderType::Mock],
+            fetches: Vec::new(),
             manager_namespace: namespace.clone(),
             manager_labels: BTreeMap::from([("app".to_owned(), "manager".to_owned())]),
             cluster_domain: "cluster.local".to_owned(),
@@ -80,7 +81,7 @@ impl Lab {
         patched.expect("accepted")
     }
 
-    pub async fn way(&self, provider: &Provider) -> Result<Way, Problem> {
+    pub async fn way(&self, provider: &Provider) -> Result<Way, NoWay> {
         self.remote.way(provider).await
     }
 

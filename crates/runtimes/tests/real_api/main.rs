@@ -6,6 +6,7 @@
     reason = "helpers of tests"
 )]
 
+mod credentials;
 mod lab;
 mod objects;
 mod rolls;

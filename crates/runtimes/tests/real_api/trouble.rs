@@ -1,7 +1,7 @@
 //! What cannot be made, and what is said then.
 
 use kube::api::{PatchParams, PostParams};
-use polyvirt_engine::provider::Security;
+use polyvirt_engine::provider::{NoWay, Security};
 use polyvirt_plan::{Problem, Reason};
 use serde_json::{Value, json};
 
@@ -11,7 +11,8 @@ async fn problem(lab: &Lab, spec: Value) -> Problem {
     let provider = lab.provider("wrong", spec).await;
     match lab.way(&provider).await {
         Ok(_) => panic!("it was made"),
-        Err(problem) => problem,
+        Err(NoWay::Wrong(problem)) => problem,
+        Err(NoWay::Unknown(problem)) => panic!("it is for ever: {problem}"),
     }
 }
 

@@ -30,6 +30,9 @@ pub struct ProviderStatus {
     /// try).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub circuit: Option<CircuitState>,
+    /// How much is asked of the provider at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ProviderLimits>,
     /// Version of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -64,6 +67,20 @@ pub struct ProviderStatus {
     /// The generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// How much is asked of a provider at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProviderLimits {
+    /// Objects that are worked on at once; the others wait in the queue of this provider.
+    pub concurrency: i32,
+    /// Calls a second, from spec.rateLimit. Absent means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls_per_second: Option<i32>,
+    /// Calls at once after a pause, from spec.rateLimit. Absent means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<i32>,
 }
 
 /// A failure to reach a provider.

@@ -8,7 +8,7 @@ use polyvirt_api::infra::Provider as ProviderObject;
 use polyvirt_contract::grpc::{Target, connect};
 use polyvirt_contract::{Provider, ProviderError};
 use polyvirt_engine::link::session::Connector;
-use polyvirt_engine::provider::{Place, Runtime, Way};
+use polyvirt_engine::provider::{NoWay, Place, Runtime, Way};
 use polyvirt_plan::{Problem, Reason};
 
 /// How a Provider is reached.
@@ -18,6 +18,8 @@ pub enum Route {
     Direct(Arc<dyn Provider>),
     /// A server on loopback.
     Wire(String),
+    /// Nobody can say just now.
+    Unknown,
 }
 
 /// All hypervisors of a test. They outlive every manager.
@@ -41,7 +43,7 @@ impl Fleet {
 
 #[async_trait]
 impl Runtime for Fleet {
-    async fn way(&self, provider: &ProviderObject) -> Result<Way, Problem> {
+    async fn way(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
         let name = provider.metadata.name.as_deref().unwrap_or_default();
         let way = |connector: Arc<dyn Connector>, made_from| Way {
             connector,
@@ -54,11 +56,17 @@ impl Runtime for Fleet {
                 Arc::new(Wire(address.clone())),
                 format!("wire {address}"),
             )),
+            Some(Route::Unknown) => Err(NoWay::Unknown(Problem::new(
+                Reason::SecretInvalid,
+                "spec.credentialSecretRef.name",
+                "The API server does not answer",
+            ))),
             None => Err(Problem::new(
                 Reason::InvalidConfiguration,
                 "spec.endpoint",
                 "This test knows no such hypervisor. Name one that it has",
-            )),
+            )
+            .into()),
         }
     }
 }

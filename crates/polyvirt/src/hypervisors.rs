@@ -1,0 +1,151 @@
+//! The hypervisors that are linked in. A new one is one entry of the table here.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use polyvirt_api::infra::ProviderType;
+use polyvirt_contract::{Credentials, Provider, ProviderError};
+use polyvirt_provider_mock::{Mock, MockConfig};
+use polyvirt_provider_qemu::{Qemu, QemuConfig};
+
+/// Where QEMU's VMs are if the Provider does not say.
+pub const QEMU_HOME: &str = "qemu:///var/lib/polyvirt/qemu";
+
+/// How a hypervisor is reached.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// `Provider.spec.endpoint`.
+    pub endpoint: Option<String>,
+    /// What proves who asks.
+    pub credentials: Credentials,
+    /// Where words are looked up that an endpoint would say.
+    pub environment: Environment,
+}
+
+/// The variables that a provider may read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Environment {
+    /// None: it shares the process with others.
+    #[default]
+    Nobodys,
+    /// Those of the process, which is the provider's alone.
+    Own,
+}
+
+impl Environment {
+    fn get(self, name: &str) -> Option<String> {
+        match self {
+            Self::Nobodys => None,
+            Self::Own => std::env::var(name).ok(),
+        }
+    }
+}
+
+/// Starts the code of a hypervisor; asked once, and again if it failed.
+pub type Open =
+    Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Provider>, ProviderError>> + Send + Sync>;
+
+/// Whether a provider of our image has a use in a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pods {
+    /// It reaches its hypervisor over the network.
+    Served,
+    /// It runs VMs on the machine that it is on.
+    Pointless,
+}
+
+/// Who fetches an image from where its URL points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Images {
+    /// The provider's own code.
+    FetchedByProvider,
+    /// The hypervisor, or nobody.
+    Elsewhere,
+}
+
+/// One kind of hypervisor.
+pub struct Hypervisor {
+    /// Its word in `Provider.spec.type`.
+    pub kind: ProviderType,
+    /// Where it may run.
+    pub pods: Pods,
+    /// Who fetches images.
+    pub images: Images,
+    prepare: fn(Access) -> Result<Open, String>,
+}
+
+impl Hypervisor {
+    /// Reads how it is to be reached, without going there. The error says what is wrong with the endpoint.
+    pub fn prepare(&self, access: Access) -> Result<Open, String> {
+        (self.prepare)(access)
+    }
+}
+
+/// All of them.
+pub const LINKED: &[Hypervisor] = &[
+    Hypervisor {
+        kind: ProviderType::Mock,
+        pods: Pods::Served,
+        images: Images::Elsewhere,
+        prepare: mock,
+    },
+    Hypervisor {
+        kind: ProviderType::Qemu,
+        pods: Pods::Pointless,
+        images: Images::FetchedByProvider,
+        prepare: qemu,
+    },
+];
+
+/// The hypervisor of that kind, if it is linked in.
+pub fn find(kind: ProviderType) -> Option<&'static Hypervisor> {
+    LINKED.iter().find(|h| h.kind == kind)
+}
+
+/// The kinds that our image serves from pods.
+pub fn served() -> Vec<ProviderType> {
+    let served = LINKED.iter().filter(|h| h.pods == Pods::Served);
+    served.map(|h| h.kind).collect()
+}
+
+/// The kinds whose code fetches images, ours and those that others serve.
+pub fn fetching() -> Vec<ProviderType> {
+    let ours = LINKED
+        .iter()
+        .filter(|h| h.images == Images::FetchedByProvider);
+    let others = [ProviderType::Libvirt, ProviderType::Firecracker];
+    ours.map(|h| h.kind).chain(others).collect()
+}
+
+/// A hypervisor that asks nobody who they are has no use for a Secret.
+fn needs_no_credentials(access: &Access) {
+    if !access.credentials.is_empty() {
+        tracing::warn!(endpoint = ?access.endpoint, "the credentials of this Provider are not used: its hypervisor asks for none");
+    }
+}
+
+fn mock(access: Access) -> Result<Open, String> {
+    needs_no_credentials(&access);
+    let config = match &access.endpoint {
+        Some(url) => MockConfig::from_url(url),
+        None => MockConfig::from_env(|name| access.environment.get(name)),
+    };
+    let config = config.map_err(|e| e.to_string())?;
+    Ok(Box::new(move || {
+        let made: Arc<dyn Provider> = Mock::new(config.clone());
+        Box::pin(async { Ok(made) })
+    }))
+}
+
+fn qemu(access: Access) -> Result<Open, String> {
+    needs_no_credentials(&access);
+    let url = access.endpoint.as_deref().unwrap_or(QEMU_HOME);
+    let config = QemuConfig::from_url(url).map_err(|e| e.to_string())?;
+    Ok(Box::new(move || {
+        let config = config.clone();
+        Box::pin(async move {
+            let made: Arc<dyn Provider> = Qemu::open(config).await?;
+            Ok(made)
+        })
+    }))
+}
