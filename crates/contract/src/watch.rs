@@ -4,6 +4,9 @@ use crate::error::ProviderError;
 use crate::ids::{Identity, TaskId, VmId};
 use crate::model::VmState;
 
+/// More VMs than one provider can have. What tells of more is not believed at all.
+pub const MOST_VMS: usize = 100_000;
+
 /// How a task stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {

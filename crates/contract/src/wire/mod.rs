@@ -4,6 +4,7 @@
 
 mod convert;
 pub mod json;
+mod modest;
 mod redact;
 
 pub(crate) use convert::{failure, kind_of_word, task_id, task_ref};

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::Inventory;
-use polyvirt_contract::watch::VmEvent;
+use polyvirt_contract::watch::{MOST_VMS, VmEvent};
 use polyvirt_contract::{ErrorKind, Extension, Features, Provider, ProviderError, VmId};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
@@ -218,7 +218,7 @@ impl Session {
         loop {
             tokio::select! {
                 event = stream.next() => match event {
-                    Some(Ok(event)) => self.heard(event),
+                    Some(Ok(event)) => self.heard(event)?,
                     Some(Err(error)) => {
                         tracing::info!(provider = %self.link.key, %error, "watch ended");
                         return Ok(());
@@ -231,12 +231,20 @@ impl Session {
         }
     }
 
-    fn heard(&self, event: VmEvent) {
+    fn heard(&self, event: VmEvent) -> Result<(), ProviderError> {
         self.time_address(&event);
-        let concerns = self.link.seen(|seen| seen.apply(event));
+        let (concerns, vms) = self.link.seen(|seen| (seen.apply(event), seen.len()));
+        if vms > MOST_VMS {
+            self.link
+                .seen(|seen| *seen = super::Observations::default());
+            let text =
+                format!("The provider tells of more than {MOST_VMS} VMs, which is not believed");
+            return Err(ProviderError::new(ErrorKind::Internal, text));
+        }
         if !concerns.is_empty() {
             self.listener.concerns(&self.link, concerns);
         }
+        Ok(())
     }
 
     fn time_address(&self, event: &VmEvent) {

@@ -11,6 +11,8 @@ mod child;
 mod variables;
 
 use std::collections::HashMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -109,6 +111,7 @@ impl Processes {
     ) -> Result<Running, Problem> {
         let folder = tempfile::Builder::new()
             .prefix("polyvirt-provider-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir();
         let folder = Arc::new(folder.map_err(|e| failed(&e))?);
         let manager = certificates(&folder).map_err(|e| failed(&e))?;

@@ -7,6 +7,7 @@ use crate::error::{ErrorKind, ProviderError};
 use crate::ids::VmId;
 use crate::model::VmState;
 use crate::provider::Result;
+use crate::watch::MOST_VMS;
 use crate::wire::ext::{self, find_vm_request::By};
 use crate::wire::v1;
 
@@ -65,6 +66,7 @@ impl Client {
             let mut vms = Vec::new();
             while let Some(part) = parts.message().await.map_err(|s| from_status(&s))? {
                 vms.extend(part.vms.into_iter().map(VmState::from));
+                believable(vms.len())?;
             }
             Ok(Some(vms))
         };
@@ -77,8 +79,18 @@ impl Client {
         let list = self
             .answer(Call::ListVms, client.list_v_ms(request))
             .await?;
+        believable(list.vms.len())?;
         Ok(list.vms.into_iter().map(VmState::from).collect())
     }
+}
+
+/// No hypervisor has so many VMs: whoever says so wants us to keep them.
+fn believable(vms: usize) -> Result<()> {
+    if vms <= MOST_VMS {
+        return Ok(());
+    }
+    let text = format!("The provider tells of more than {MOST_VMS} VMs, which is not believed");
+    Err(ProviderError::new(ErrorKind::Internal, text))
 }
 
 /// Some providers say "not found" where others say "does not exist".

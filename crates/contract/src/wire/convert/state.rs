@@ -8,6 +8,7 @@ use crate::model::{
     VmState,
 };
 use crate::wire::json::parse_flat;
+use crate::wire::modest::modest;
 use crate::wire::{ext, v1};
 
 impl From<PowerState> for ext::PowerState {
@@ -185,7 +186,7 @@ impl From<ext::Snapshot> for SnapshotState {
 
 impl From<ext::VmState> for VmState {
     fn from(vm: ext::VmState) -> Self {
-        Self {
+        modest(Self {
             power: vm.power().into(),
             stage: vm.stage().into(),
             id: vm.id.into(),
@@ -204,7 +205,7 @@ impl From<ext::VmState> for VmState {
             fault: vm.fault,
             details: vm.details,
             snapshots: vm.snapshots.map(|s| convert_all(s.items)),
-        }
+        })
     }
 }
 
@@ -248,7 +249,7 @@ impl v1::DescribeResponse {
             return None;
         }
         let details = raw_details(&self.provider_raw_json);
-        Some(VmState {
+        Some(modest(VmState {
             id: id.clone(),
             name: details.get("name").cloned().unwrap_or_default(),
             power: PowerState::parse(&self.power_state),
@@ -256,7 +257,7 @@ impl v1::DescribeResponse {
             console_url: self.console_url,
             details,
             ..VmState::default()
-        })
+        }))
     }
 }
 
@@ -284,7 +285,7 @@ impl From<VmState> for v1::VmInfo {
 
 impl From<v1::VmInfo> for VmState {
     fn from(vm: v1::VmInfo) -> Self {
-        Self {
+        modest(Self {
             id: vm.id.into(),
             name: vm.name,
             power: PowerState::parse(&vm.power_state),
@@ -295,7 +296,7 @@ impl From<v1::VmInfo> for VmState {
             nics: known(convert_all(vm.networks)),
             details: vm.provider_raw,
             ..Self::default()
-        }
+        })
     }
 }
 
