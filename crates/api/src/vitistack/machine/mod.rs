@@ -96,7 +96,6 @@ pub struct MachineSpec {
     pub template: Option<String>,
     /// A size by name: a MachineClass, or small, medium or large. Wins over template.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
     pub instance_type: Option<String>,
     /// A size by name: a MachineClass. Wins over instanceType and template.
     #[serde(skip_serializing_if = "Option::is_none")]
