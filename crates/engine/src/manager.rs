@@ -20,7 +20,7 @@ use crate::metrics::{KindLabel, Metrics};
 use crate::next::Next;
 use crate::provider::{Runtime, Sessions};
 use crate::runtime::backoff::Backoff;
-use crate::runtime::dispatch::Dispatcher;
+use crate::runtime::dispatch::{Dispatcher, Follower};
 use crate::runtime::events;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::kube_cluster::KubeCluster;
@@ -55,6 +55,18 @@ pub struct Manager {
     ready: watch::Sender<bool>,
     stores: Arc<Stores>,
     links: Arc<Links>,
+    followers: Vec<Arc<dyn Follower>>,
+}
+
+/// What a manager shares with those that follow it.
+#[derive(Clone)]
+pub struct Shared {
+    /// Its caches.
+    pub stores: Arc<Stores>,
+    /// Its providers.
+    pub links: Arc<Links>,
+    /// Turns true when all caches are filled.
+    pub ready: watch::Receiver<bool>,
 }
 
 struct Parts {
@@ -81,7 +93,22 @@ impl Manager {
             ready: watch::Sender::new(false),
             stores: Arc::default(),
             links: Arc::default(),
+            followers: Vec::new(),
         }
+    }
+
+    /// What it shares with those that follow it.
+    pub fn shared(&self) -> Shared {
+        Shared {
+            stores: self.stores.clone(),
+            links: self.links.clone(),
+            ready: self.ready(),
+        }
+    }
+
+    /// Tells somebody of all changes, from the start of [`Self::run`] on.
+    pub fn follow(&mut self, follower: Arc<dyn Follower>) {
+        self.followers.push(follower);
     }
 
     /// The way to the VMs, as far as the manager knows them.
@@ -105,7 +132,8 @@ impl Manager {
         let (events_in, events_out) = mpsc::channel(events::WAITING);
         let (stores, links) = (self.stores.clone(), self.links.clone());
         let queue = Queue::new(self.config.concurrency);
-        let dispatcher = Arc::new(Dispatcher::new(stores.clone(), queue.clone()));
+        let dispatcher = Dispatcher::new(stores.clone(), queue.clone());
+        let dispatcher = Arc::new(dispatcher.followed_by(self.followers.clone()));
         let clock: Clock = Arc::new(Timestamp::now);
         let cluster = Arc::new(KubeCluster::new(self.client.clone(), events_in));
         let ctx = Context::new(
@@ -173,9 +201,9 @@ impl Manager {
                 let (sender, receiver) = watch::channel(false);
                 let (stores, dispatcher) = (stores.clone(), dispatcher.clone());
                 let feed = objects(
-                    self.client.clone(),
+                    scope.api(self.client.clone()),
                     scope.clone(),
-                    move || stores.clone(),
+                    stores,
                     |stores| &stores.$field,
                     move |change, source| dispatcher.$changed(&change, source),
                     sender,
@@ -259,6 +287,8 @@ impl Parts {
             Kind::VMImage => stores.images.len(),
             Kind::VMNetworkAttachment => stores.networks.len(),
             Kind::VMSnapshot => stores.snapshots.len(),
+            // Never in this queue: dialects have their own.
+            Kind::Machine | Kind::KubevirtConfig => return,
         };
         let label = KindLabel { kind: kind.name() };
         self.metrics
@@ -294,6 +324,7 @@ impl Parts {
             Kind::VMImage => image::reconcile(&self.ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
             Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
+            Kind::Machine | Kind::KubevirtConfig => Next::Idle,
         }
     }
 

@@ -11,7 +11,7 @@
 
 pub mod assign;
 pub mod config;
-// pub mod controller;
+pub mod controller;
 pub mod lower;
 pub mod metrics;
 pub mod names;
@@ -19,6 +19,6 @@ pub mod network_configuration;
 pub mod raise;
 pub mod settings;
 
-// pub use controller::Controller;
+pub use controller::Controller;
 pub use metrics::Metrics;
 pub use settings::Settings;
