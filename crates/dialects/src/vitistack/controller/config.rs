@@ -7,11 +7,11 @@ use polyvirt_api::vitistack::KubevirtConfig;
 use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::next::Next;
 use polyvirt_engine::runtime::key::{Kind, ObjectKey};
-use polyvirt_engine::runtime::trim;
 use polyvirt_plan::Reason;
 
 use super::Controller;
 use super::desk::Claim;
+use super::wake::keep;
 use crate::vitistack::config::{self, is_owned, lower, made_of, raise, says_the_same};
 
 impl Controller {
@@ -45,7 +45,7 @@ impl Controller {
             return Ok(());
         }
         let written: KubevirtConfig = self.desk.status(key, &new).await?;
-        self.stores.configs.written(trim::metadata(written));
+        keep(&self.stores.configs, config, written);
         let about = About::of(Kind::KubevirtConfig, &**config);
         if let Some(note) = config::note(&old, &new) {
             self.say_how_it_stands(key, note.reason, &note.message);
@@ -110,9 +110,13 @@ impl Controller {
         let going = provider.metadata.deletion_timestamp.is_some();
         let ours = made_of(&provider).is_some_and(|owner| owner.name == key.name());
         let uid = provider.metadata.uid.as_deref();
-        match uid.filter(|_| ours && !going) {
-            Some(uid) => self.desk.delete::<Provider>(key, uid).await,
-            None => Ok(()),
+        let Some(uid) = uid.filter(|_| ours && !going) else {
+            return Ok(());
+        };
+        // One that cannot be read is not in the cache either.
+        match self.desk.get::<KubevirtConfig>(key).await? {
+            Some(_) => Ok(()),
+            None => self.desk.delete::<Provider>(key, uid).await,
         }
     }
 }

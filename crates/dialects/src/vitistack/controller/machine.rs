@@ -7,10 +7,10 @@ use polyvirt_api::vitistack::{Machine, MachineStatus};
 use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::next::Next;
 use polyvirt_engine::runtime::key::{Kind, ObjectKey};
-use polyvirt_engine::runtime::trim;
 
 use super::Controller;
 use super::pass::{Found, Pass};
+use super::wake::keep;
 use crate::vitistack::lower::size_name;
 use crate::vitistack::metrics::Counted;
 use crate::vitistack::raise::{self, Facts, STORAGE_READY, Trouble, is_true};
@@ -81,7 +81,7 @@ impl Controller {
             return Ok(());
         }
         let written: Machine = self.desk.status(key, &new).await?;
-        self.stores.machines.written(trim::metadata(written));
+        keep(&self.stores.machines, machine, written);
         self.tell(key, machine, &old, &new, trouble);
         self.time_storage(found, &old, &new);
         Ok(())

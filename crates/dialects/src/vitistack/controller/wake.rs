@@ -7,7 +7,8 @@ use polyvirt_api::vitistack::{
 use polyvirt_engine::runtime::dispatch::{Follower, Source};
 use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
 use polyvirt_engine::runtime::queue::{Lane, Urgency};
-use polyvirt_engine::runtime::store::Change;
+use polyvirt_engine::runtime::store::{Change, Store};
+use polyvirt_engine::runtime::trim;
 use polyvirt_plan::Reason;
 
 use super::Controller;
@@ -116,6 +117,15 @@ const fn urgency(source: Source) -> Urgency {
         Source::FirstList => Urgency::Background,
         Source::Watch => Urgency::User,
         Source::OurWrite => Urgency::Event,
+    }
+}
+
+/// Takes the answer to a status write into a cache, unless it brings an edit with it: that is left to the watch, which wakes
+/// whom it concerns.
+pub(super) fn keep<K: Resource>(store: &Store<K>, before: &K, written: K) {
+    let written = trim::metadata(written);
+    if !is_edited(before, &written) {
+        store.written(written);
     }
 }
 
