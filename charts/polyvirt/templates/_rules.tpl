@@ -3,6 +3,10 @@
 - apiGroups: [infra.virtrigaud.io]
   resources: ["*"]
   verbs: [get, list, watch, create, update, patch, delete]
+# Machines of Viti Stack; */finalizers is what lets them own what is made for them.
+- apiGroups: [vitistack.io]
+  resources: ["*"]
+  verbs: [get, list, watch, create, update, patch, delete]
 # Credentials of hypervisors, user data, and the certificates of Remote providers.
 - apiGroups: [""]
   resources: [secrets]
@@ -63,6 +67,15 @@
 
 {{/* What it may do with objects of the cluster, wherever it works. */}}
 {{- define "polyvirt.clusterRules" -}}
+# Sizes of Machines belong to the cluster.
+- apiGroups: [vitistack.io]
+  resources: [machineclasses]
+  verbs: [get, list, watch]
+# What tells this cluster from others: a VM is owned by its Machine only where both are in one.
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [kube-system]
+  verbs: [get]
 {{- if .Values.gateway.enabled }}
 - apiGroups: [apiregistration.k8s.io]
   resources: [apiservices]

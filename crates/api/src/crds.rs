@@ -10,6 +10,9 @@ use crate::infra::{
     Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
     VMSet, VMSnapshot, VirtualMachine,
 };
+use crate::vitistack::{
+    KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
+};
 
 /// Every CustomResourceDefinition of Polyvirt, always in the same order.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -24,27 +27,35 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         VMSet::crd(),
         VMPlacementPolicy::crd(),
         VMMigration::crd(),
+        Machine::crd(),
+        KubevirtConfig::crd(),
+        NetworkConfiguration::crd(),
+        NetworkNamespace::crd(),
+        MachineClass::crd(),
     ];
     crds.iter_mut().for_each(polish);
     crds
 }
 
 fn polish(crd: &mut CustomResourceDefinition) {
-    let versions = crd.spec.versions.iter_mut();
-    let schemas =
-        versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut());
-    for schema in schemas {
-        polish_schema(schema);
-        complete_root(schema);
+    let group = crd.spec.group.clone();
+    for version in &mut crd.spec.versions {
+        let api_version = format!("{group}/{}", version.name);
+        let validation = version.schema.as_mut();
+        if let Some(schema) = validation.and_then(|v| v.open_api_v3_schema.as_mut()) {
+            polish_schema(schema);
+            complete_root(schema, &api_version);
+        }
     }
 }
 
 /// States what every object has, and asks for a spec by a rule with a message.
-fn complete_root(root: &mut JSONSchemaProps) {
+fn complete_root(root: &mut JSONSchemaProps, api_version: &str) {
     let properties = root.properties.get_or_insert_default();
-    for (name, description) in ROOT_FIELDS {
-        properties.insert(name.into(), plain("string", Some(description)));
-    }
+    let version = format!("Group and version of the kind, {api_version}.");
+    properties.insert("apiVersion".into(), plain("string", Some(&version)));
+    let kind = plain("string", Some("The kind of the object."));
+    properties.insert("kind".into(), kind);
     // The API server allows nothing more to be said of metadata, not even a description.
     properties.insert("metadata".into(), plain("object", None));
     root.required = None;
@@ -56,14 +67,6 @@ fn complete_root(root: &mut JSONSchemaProps) {
             ..ValidationRule::default()
         });
 }
-
-const ROOT_FIELDS: [(&str, &str); 2] = [
-    (
-        "apiVersion",
-        "Group and version of the kind, infra.virtrigaud.io/v1beta1.",
-    ),
-    ("kind", "The kind of the object."),
-];
 
 fn plain(type_: &str, description: Option<&str>) -> JSONSchemaProps {
     JSONSchemaProps {

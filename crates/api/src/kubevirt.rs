@@ -169,6 +169,9 @@ pub struct NetworkOption {
     /// bridge, masquerade or sriov. Absent: masquerade on the pod network, else bridge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
+    /// virtio, e1000, e1000e, rtl8139, ne2k_pci or pcnet. Absent: virtio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// A NetworkAttachmentDefinition.

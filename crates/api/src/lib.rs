@@ -19,6 +19,7 @@ pub mod infra;
 pub mod kubevirt;
 pub mod names;
 mod schema;
+pub mod vitistack;
 
 pub use crds::crds;
 pub use duration::GoDuration;

@@ -10,6 +10,9 @@ use polyvirt_api::infra::{
     Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
     VMSet, VMSnapshot, VirtualMachine,
 };
+use polyvirt_api::vitistack::{
+    KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -128,6 +131,11 @@ fn retype(crd: &CustomResourceDefinition, document: &Value) -> Value {
         "VMSet" => through::<VMSet>(document),
         "VMPlacementPolicy" => through::<VMPlacementPolicy>(document),
         "VMMigration" => through::<VMMigration>(document),
+        "Machine" => through::<Machine>(document),
+        "KubevirtConfig" => through::<KubevirtConfig>(document),
+        "NetworkConfiguration" => through::<NetworkConfiguration>(document),
+        "NetworkNamespace" => through::<NetworkNamespace>(document),
+        "MachineClass" => through::<MachineClass>(document),
         kind => panic!("{kind} has no type"),
     }
 }

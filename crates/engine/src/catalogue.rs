@@ -95,9 +95,9 @@ fn silent_feeds(client: &Client, scope: &Scope, stores: &Arc<Stores>) -> Vec<Fee
             let (sender, receiver) = watch::channel(false);
             let (shared, told) = (stores.clone(), stores.clone());
             let feed = objects(
-                client.clone(),
+                scope.api(client.clone()),
                 scope.clone(),
-                move || shared.clone(),
+                shared,
                 |stores| &stores.$field,
                 move |change, _| $tell(&told, &change),
                 sender,

@@ -84,6 +84,8 @@ pub trait Observer: Send + Sync {
     fn image(&self, change: crate::runtime::store::Change<VMImage>);
     /// A snapshot changed.
     fn snapshot(&self, change: crate::runtime::store::Change<VMSnapshot>);
+    /// A Provider changed.
+    fn provider(&self, change: crate::runtime::store::Change<Provider>);
 }
 
 /// What every pass works with.

@@ -23,7 +23,7 @@ use crate::metrics::{KindLabel, Metrics};
 use crate::next::Next;
 use crate::provider::{Runtime, Sessions};
 use crate::runtime::backoff::Backoff;
-use crate::runtime::dispatch::Dispatcher;
+use crate::runtime::dispatch::{Dispatcher, Follower};
 use crate::runtime::events;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::kube_cluster::KubeCluster;
@@ -60,6 +60,18 @@ pub struct Manager {
     stores: Arc<Stores>,
     links: Arc<Links>,
     queue: Queue,
+    followers: Vec<Arc<dyn Follower>>,
+}
+
+/// What a manager shares with those that follow it.
+#[derive(Clone)]
+pub struct Shared {
+    /// Its caches.
+    pub stores: Arc<Stores>,
+    /// Its providers.
+    pub links: Arc<Links>,
+    /// Turns true when all caches are filled.
+    pub ready: watch::Receiver<bool>,
 }
 
 struct Parts {
@@ -87,7 +99,22 @@ impl Manager {
             ready: watch::Sender::new(false),
             stores: Arc::default(),
             links: Arc::default(),
+            followers: Vec::new(),
         }
+    }
+
+    /// What it shares with those that follow it.
+    pub fn shared(&self) -> Shared {
+        Shared {
+            stores: self.stores.clone(),
+            links: self.links.clone(),
+            ready: self.ready(),
+        }
+    }
+
+    /// Tells somebody of all changes, from the start of [`Self::run`] on.
+    pub fn follow(&mut self, follower: Arc<dyn Follower>) {
+        self.followers.push(follower);
     }
 
     /// The way to the VMs, as far as the manager knows them.
@@ -116,7 +143,8 @@ impl Manager {
         let (events_in, events_out) = mpsc::channel(events::WAITING);
         let (stores, links) = (self.stores.clone(), self.links.clone());
         let queue = self.queue.clone();
-        let dispatcher = Arc::new(Dispatcher::new(stores.clone(), queue.clone()));
+        let dispatcher = Dispatcher::new(stores.clone(), queue.clone());
+        let dispatcher = Arc::new(dispatcher.followed_by(self.followers.clone()));
         let clock: Clock = Arc::new(Timestamp::now);
         let cluster = Arc::new(KubeCluster::new(self.client.clone(), events_in));
         let ctx = Context::new(
@@ -185,9 +213,9 @@ impl Manager {
                 let (sender, receiver) = watch::channel(false);
                 let (stores, dispatcher) = (stores.clone(), dispatcher.clone());
                 let feed = objects(
-                    self.client.clone(),
+                    scope.api(self.client.clone()),
                     scope.clone(),
-                    move || stores.clone(),
+                    stores,
                     |stores| &stores.$field,
                     move |change, source| dispatcher.$changed(&change, source),
                     sender,
@@ -310,6 +338,8 @@ impl Parts {
             Kind::VMImage => stores.images.len(),
             Kind::VMNetworkAttachment => stores.networks.len(),
             Kind::VMSnapshot => stores.snapshots.len(),
+            // Never in this queue: dialects have their own.
+            Kind::Machine | Kind::KubevirtConfig => return,
         };
         let label = KindLabel { kind: kind.name() };
         self.metrics
@@ -345,6 +375,7 @@ impl Parts {
             Kind::VMImage => image::reconcile(&self.ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
             Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
+            Kind::Machine | Kind::KubevirtConfig => Next::Idle,
         }
     }
 

@@ -168,8 +168,17 @@ fn use_prepared(image: &mut ImageSource, prepared: &ImageProviderStatus) {
     image.template_name = id;
 }
 
+/// The format of a first disk that is made empty.
+pub const BLANK: &str = "blank";
+
 fn declared_source(source: &VMImageSource) -> ImageSource {
     let text = |t: &Option<String>| t.clone().unwrap_or_default();
+    if source.blank.is_some() {
+        return ImageSource {
+            format: BLANK.to_owned(),
+            ..ImageSource::default()
+        };
+    }
     if let Some(s) = &source.libvirt {
         return ImageSource {
             path: text(&s.path),
@@ -323,7 +332,7 @@ fn proxmox_origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
         return Err(Problem::new(
             Reason::InvalidSpec,
             "spec.source",
-            "No source is given. Set one of libvirt, vsphere, proxmox, http, registry or dataVolume",
+            "No source is given. Set one of libvirt, vsphere, proxmox, http, registry, dataVolume or blank",
         ));
     };
     let format = serde_json::to_value(s.format)

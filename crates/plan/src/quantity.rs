@@ -33,6 +33,11 @@ pub fn gibibytes_ceil(quantity: &Quantity) -> Result<u64, QuantityError> {
     in_units_of(GIB, quantity)
 }
 
+/// The size in bytes. A part of a byte counts as a whole one.
+pub fn bytes_ceil(quantity: &Quantity) -> Result<u64, QuantityError> {
+    in_units_of(1, quantity)
+}
+
 fn in_units_of(unit: i128, quantity: &Quantity) -> Result<u64, QuantityError> {
     let text = quantity.0.as_str();
     let units = divide_up(nano_bytes(text)?, unit * NANOS);

@@ -205,6 +205,36 @@ reasons! {
     SnapshotOfAnotherVm,
     /// The provider will not go back to that snapshot; the message says why. Name another one, or none.
     RevertRefused,
+    /// There is no template or MachineClass of the name in spec.template or spec.instanceType. Use small, medium or large, or make a MachineClass.
+    TemplateNotFound,
+    /// The MachineClass in spec.machineClass does not exist, is switched off, or is not for this provider.
+    MachineClassError,
+    /// A NetworkConfiguration or NetworkNamespace that the Machine names does not exist. Create it or correct the name.
+    NetworkConfigurationNotFound,
+    /// The cluster has no StorageClass of the name in spec.disks. Correct the name, or make it.
+    StorageClassNotFound,
+    /// No node has room for the VM. Add nodes, or ask for less.
+    InsufficientResources,
+    /// KubeVirt, or the way to it, answered with an error; the message says which.
+    KubeVirtApiError,
+    /// It cannot be said in which cluster the Machine is to run. Name a KubevirtConfig in the annotation vitistack.io/kubevirt-config.
+    KubevirtConfigNotFound,
+    /// The KubevirtConfig for the Machine was chosen and written down.
+    KubevirtConfigAssigned,
+    /// The VM of the Machine is being made.
+    VMCreating,
+    /// The VM of the Machine exists.
+    VMCreated,
+    /// The VM of the Machine cannot be made, or failed.
+    VMFailed,
+    /// The disks of the Machine are there.
+    PVCBound,
+    /// The disks of the Machine are not there yet.
+    PVCPending,
+    /// The networks of the Machine are known.
+    NetworkConfigured,
+    /// A network of the Machine is not known.
+    NetworkFailed,
     /// The object is valid.
     Valid,
 }

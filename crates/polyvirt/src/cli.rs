@@ -9,9 +9,11 @@ use polyvirt_api::infra::ProviderType;
 use polyvirt_contract::credentials::CREDENTIALS_DIR;
 
 mod pods;
+mod vitistack;
 mod webhooks;
 
 pub use pods::{Pods, RemoteProviders};
+pub use vitistack::Vitistack;
 pub use webhooks::{FailurePolicy, Webhooks};
 
 /// What the exit code tells; kept in step with [`crate::exit`].
@@ -145,10 +147,20 @@ pub struct Manager {
     #[arg(long, default_value = "polyvirt-manager", value_name = "NAME")]
     pub leader_election_id: String,
     /// Serve /metrics here; 0 to switch it off
-    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "METRICS_BIND_ADDRESS",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDRESS"
+    )]
     pub metrics_bind_address: Bind,
     /// Serve /healthz and /readyz here; 0 to switch it off
-    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "HEALTH_PROBE_BIND_ADDRESS",
+        default_value = "127.0.0.1:8081",
+        value_name = "ADDRESS"
+    )]
     pub health_probe_bind_address: Bind,
     /// Serve consoles and commands in guests to the API server here; 0 to switch it off
     #[arg(long, default_value = "0", value_name = "ADDRESS")]
@@ -169,6 +181,9 @@ pub struct Manager {
     /// The admission webhooks
     #[command(flatten)]
     pub webhooks: Webhooks,
+    /// Machines
+    #[command(flatten)]
+    pub vitistack: Vitistack,
 }
 
 /// An address to listen on: `host:port`, `:port` for all interfaces, or `0` for none.

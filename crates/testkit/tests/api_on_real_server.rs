@@ -32,6 +32,8 @@ struct Case {
 struct Kind {
     client: Client,
     path: String,
+    /// What tells the objects of this test from those of others, where no namespace does.
+    mark: Option<String>,
 }
 
 #[tokio::test]
@@ -113,9 +115,15 @@ impl Kind {
     fn new(client: &Client, crd: &CustomResourceDefinition, namespace: &str) -> Self {
         let version = &crd.spec.versions[0].name;
         let (group, plural) = (&crd.spec.group, &crd.spec.names.plural);
+        let of_the_cluster = crd.spec.scope == "Cluster";
+        let place = match of_the_cluster {
+            true => String::new(),
+            false => format!("/namespaces/{namespace}"),
+        };
         Self {
             client: client.clone(),
-            path: format!("/apis/{group}/{version}/namespaces/{namespace}/{plural}"),
+            path: format!("/apis/{group}/{version}{place}/{plural}"),
+            mark: of_the_cluster.then(|| namespace.to_owned()),
         }
     }
 
@@ -137,7 +145,12 @@ impl Kind {
 
     /// Creates the object with its status and returns what the server keeps of it.
     async fn store(&self, document: &Value) -> Value {
-        let created = self.create(document, DryRun::No).await.unwrap();
+        let mut document = document.clone();
+        if let Some(mark) = &self.mark {
+            let name = document["metadata"]["name"].as_str().unwrap();
+            document["metadata"]["name"] = format!("{name}-{mark}").into();
+        }
+        let created = self.create(&document, DryRun::No).await.unwrap();
         let Some(status) = document.get("status") else {
             return created;
         };

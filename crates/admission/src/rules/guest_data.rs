@@ -55,7 +55,7 @@ fn in_place(user: &UserData) -> UserData {
 fn document(cloud_init: &CloudInit) -> Option<CloudInit> {
     cloud_init.inline.clone().map(|inline| CloudInit {
         inline: Some(inline),
-        secret_ref: None,
+        ..CloudInit::default()
     })
 }
 

@@ -183,7 +183,7 @@ pub struct ImageSource {
     pub path: String,
     /// A URL to fetch from.
     pub url: String,
-    /// `qcow2`, `raw`, `vmdk`, `template`, …
+    /// `qcow2`, `raw`, `vmdk`, `template`, …; `blank` for an empty disk of the class's size.
     pub format: String,
     /// Hex digest of the source.
     pub checksum: String,

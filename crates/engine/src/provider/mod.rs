@@ -70,9 +70,10 @@ async fn pass(
     if report::differs(&old, &new) {
         let body = Patch::Status(status_body(&key, &new));
         let written: Provider = cluster::patch(&*ctx.cluster, &key, body).await?;
-        ctx.stores
-            .providers
-            .written(crate::runtime::trim::metadata(written));
+        let written = crate::runtime::trim::metadata(written);
+        if let Some(change) = ctx.stores.providers.written(written) {
+            ctx.observer.provider(change);
+        }
         let about = About::of(Kind::Provider, provider);
         for note in report::transitions(&old, &new) {
             ctx.cluster.event(&about, note);

@@ -42,12 +42,32 @@ pub enum Source {
 pub struct Dispatcher {
     stores: Arc<Stores>,
     queue: Queue,
+    followers: Vec<Arc<dyn Follower>>,
+}
+
+/// Hears which VMs and Providers have changed, once the caches have them so. It must not wait.
+pub trait Follower: Send + Sync {
+    /// A VirtualMachine came, changed or went.
+    fn vm_changed(&self, vm: &ObjectKey);
+    /// A Provider came, changed or went.
+    fn provider_changed(&self, provider: &ObjectKey);
 }
 
 impl Dispatcher {
     /// Reads the caches, fills the queue.
     pub const fn new(stores: Arc<Stores>, queue: Queue) -> Self {
-        Self { stores, queue }
+        Self {
+            stores,
+            queue,
+            followers: Vec::new(),
+        }
+    }
+
+    /// The same, and these hear of changes.
+    #[must_use]
+    pub fn followed_by(mut self, followers: Vec<Arc<dyn Follower>>) -> Self {
+        self.followers = followers;
+        self
     }
 
     /// What concerns a VM concerns its snapshots.
@@ -109,6 +129,7 @@ impl Dispatcher {
         for target in moved {
             self.reference_moved(&target, source);
         }
+        self.followers.iter().for_each(|f| f.vm_changed(&key));
         if snapshots::vm_moved(old.map(|v| &**v), new.map(|v| &**v)) {
             self.wake_snapshots_of(&key, Urgency::Event);
         }
@@ -159,6 +180,7 @@ impl Dispatcher {
 
     /// A Provider changed.
     pub fn provider_changed(&self, change: &Change<Provider>, source: Source) {
+        self.tell_of_provider(change);
         match change {
             Change::Added(new) => {
                 let key = ObjectKey::of(&**new);
@@ -182,6 +204,12 @@ impl Dispatcher {
                 self.wake_snapshots_on(&ObjectKey::of(&**old));
             }
         }
+    }
+
+    fn tell_of_provider(&self, change: &Change<Provider>) {
+        let (Change::Added(any) | Change::Updated { new: any, .. } | Change::Removed(any)) = change;
+        let key = ObjectKey::of(&**any);
+        self.followers.iter().for_each(|f| f.provider_changed(&key));
     }
 
     /// Something changed where a Provider's code runs.
@@ -337,5 +365,10 @@ impl Observer for Dispatcher {
 
     fn snapshot(&self, change: Change<VMSnapshot>) {
         self.snapshot_changed(&change, Source::OurWrite);
+    }
+
+    /// A status that we wrote wakes nobody of our own.
+    fn provider(&self, change: Change<Provider>) {
+        self.tell_of_provider(&change);
     }
 }

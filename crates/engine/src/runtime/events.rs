@@ -8,7 +8,6 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
-use polyvirt_api::names;
 use polyvirt_plan::{Note, Severity};
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
@@ -162,7 +161,11 @@ fn shortened(message: &str) -> String {
 
 fn reference(about: &About) -> ObjectReference {
     ObjectReference {
-        api_version: Some(format!("{}/{}", names::GROUP, names::VERSION)),
+        api_version: Some(format!(
+            "{}/{}",
+            about.key.kind.group(),
+            about.key.kind.version()
+        )),
         kind: Some(about.key.kind.name().to_owned()),
         name: Some(about.key.object.name().to_owned()),
         namespace: Some(about.key.object.namespace().to_owned()),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube::Resource;
+use polyvirt_api::{names, vitistack};
 
 /// Namespace and name of an object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +65,10 @@ pub enum Kind {
     VMNetworkAttachment,
     /// Snapshots.
     VMSnapshot,
+    /// Machines, which a dialect looks after.
+    Machine,
+    /// Ways to clusters with KubeVirt, which a dialect looks after.
+    KubevirtConfig,
 }
 
 impl Kind {
@@ -86,6 +91,24 @@ impl Kind {
             Self::VMImage => "VMImage",
             Self::VMNetworkAttachment => "VMNetworkAttachment",
             Self::VMSnapshot => "VMSnapshot",
+            Self::Machine => "Machine",
+            Self::KubevirtConfig => "KubevirtConfig",
+        }
+    }
+
+    /// The group that the kind is of.
+    pub const fn group(self) -> &'static str {
+        match self {
+            Self::Machine | Self::KubevirtConfig => vitistack::GROUP,
+            _ => names::GROUP,
+        }
+    }
+
+    /// The version of the group.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Self::Machine | Self::KubevirtConfig => vitistack::VERSION,
+            _ => names::VERSION,
         }
     }
 
@@ -98,6 +121,8 @@ impl Kind {
             Self::VMImage => "vmimages",
             Self::VMNetworkAttachment => "vmnetworkattachments",
             Self::VMSnapshot => "vmsnapshots",
+            Self::Machine => "machines",
+            Self::KubevirtConfig => "kubevirtconfigs",
         }
     }
 }

@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch as KubePatch, PatchParams, Preconditions};
 use kube::core::{ApiResource, GroupVersionKind};
-use polyvirt_api::names;
 use polyvirt_plan::Note;
 use polyvirt_plan::conditions::kind;
 use tokio::sync::mpsc;
@@ -41,7 +40,7 @@ impl KubeCluster {
 
 /// Where the API serves a kind.
 pub fn resource(kind: Kind) -> ApiResource {
-    let gvk = GroupVersionKind::gvk(names::GROUP, names::VERSION, kind.name());
+    let gvk = GroupVersionKind::gvk(kind.group(), kind.version(), kind.name());
     ApiResource::from_gvk_with_plural(&gvk, kind.plural())
 }
 

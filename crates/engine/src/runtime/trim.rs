@@ -4,6 +4,9 @@ use kube::Resource;
 use polyvirt_api::infra::{
     Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
 };
+use polyvirt_api::vitistack::{
+    KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
+};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -35,6 +38,11 @@ impl Compact for VMClass {}
 impl Compact for VMImage {}
 impl Compact for VMNetworkAttachment {}
 impl Compact for VMSnapshot {}
+impl Compact for Machine {}
+impl Compact for KubevirtConfig {}
+impl Compact for NetworkConfiguration {}
+impl Compact for NetworkNamespace {}
+impl Compact for MachineClass {}
 
 impl Compact for VirtualMachine {
     /// A list that is read has room for four, however few there are.

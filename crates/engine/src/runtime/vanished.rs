@@ -12,6 +12,9 @@ use kube::Resource;
 use polyvirt_api::infra::{
     Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
 };
+use polyvirt_api::vitistack::{
+    KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
+};
 use polyvirt_plan::virtual_machine::record::has_finalizer;
 
 /// In the cache only.
@@ -35,6 +38,11 @@ impl Vanishing for VMClass {}
 impl Vanishing for VMImage {}
 impl Vanishing for VMNetworkAttachment {}
 impl Vanishing for VMSnapshot {}
+impl Vanishing for Machine {}
+impl Vanishing for KubevirtConfig {}
+impl Vanishing for NetworkConfiguration {}
+impl Vanishing for NetworkNamespace {}
+impl Vanishing for MachineClass {}
 
 impl Vanishing for VirtualMachine {
     /// One that was deleted in order has a time of deletion, for somebody had to take the finalizer off.

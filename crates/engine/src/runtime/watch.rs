@@ -40,7 +40,8 @@ impl Scope {
         namespaces.iter().cloned().map(Self::Namespace).collect()
     }
 
-    fn api<K>(&self, client: Client) -> Api<K>
+    /// The objects of a kind in it.
+    pub fn api<K>(&self, client: Client) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
@@ -59,15 +60,16 @@ impl Scope {
 }
 
 /// Keeps a cache up to date for ever, and tells the dispatcher. `listed` turns true with the first complete list.
-pub async fn objects<K>(
-    client: Client,
+pub async fn objects<K, S>(
+    api: Api<DeserializeGuard<K>>,
     scope: Scope,
-    store: impl Fn() -> Arc<crate::context::Stores> + Send,
-    pick: fn(&crate::context::Stores) -> &Store<K>,
+    stores: Arc<S>,
+    pick: fn(&S) -> &Store<K>,
     tell: impl Fn(Change<K>, Source) + Send,
     listed: watch::Sender<bool>,
 ) where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+    S: Send + Sync,
+    K: Resource<DynamicType = ()>
         + Compact
         + Vanishing
         + Clone
@@ -77,10 +79,8 @@ pub async fn objects<K>(
         + Sync
         + 'static,
 {
-    let api: Api<DeserializeGuard<K>> = scope.api(client);
     let config = watcher::Config::default().any_semantic().page_size(PAGE);
     let mut stream = watcher(api, config).default_backoff().boxed();
-    let stores = store();
     let mut feed = Feed {
         store: pick(&stores),
         scope,
@@ -109,7 +109,7 @@ struct Feed<'a, K, T> {
 
 impl<K, T> Feed<'_, K, T>
 where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Compact + Vanishing + Clone,
+    K: Resource<DynamicType = ()> + Compact + Vanishing + Clone,
     T: Fn(Change<K>, Source),
 {
     fn take(&mut self, event: watcher::Event<DeserializeGuard<K>>) {

@@ -138,3 +138,21 @@ fn a_path_is_used_as_it_is() {
     assert!(!is_import(&source));
     assert_eq!(source_for_create(&source, None).path, "/a.qcow2");
 }
+
+#[test]
+fn an_empty_disk_needs_no_preparation() {
+    let spec = VMImageSpec {
+        source: VMImageSource {
+            blank: Some(polyvirt_api::infra::BlankImageSource {}),
+            ..VMImageSource::default()
+        },
+        ..VMImageSpec::default()
+    };
+    assert_eq!(availability(&spec, None, &importer()), Availability::Usable);
+    let source = source_for_create(&spec.source, None);
+    let expected = ImageSource {
+        format: BLANK.to_owned(),
+        ..ImageSource::default()
+    };
+    assert_eq!(source, expected);
+}

@@ -67,6 +67,8 @@ pub(super) struct Slot<'a> {
     kind: &'static Kind,
     inline: Option<&'a str>,
     secret: Option<&'a LocalRef>,
+    /// The key that the user names, in place of the usual ones.
+    key: Option<&'a str>,
 }
 
 impl<'a> Slot<'a> {
@@ -75,6 +77,7 @@ impl<'a> Slot<'a> {
             kind,
             inline: given.inline.as_deref(),
             secret: given.secret_ref.as_ref(),
+            key: given.secret_key.as_deref(),
         }
     }
 
@@ -83,6 +86,7 @@ impl<'a> Slot<'a> {
             kind: &IGNITION,
             inline: given.inline.as_deref(),
             secret: given.secret_ref.as_ref(),
+            key: None,
         }
     }
 
@@ -118,22 +122,21 @@ impl<'a> Slot<'a> {
                 "There is no Secret {name} in the namespace of the VirtualMachine. Create it or correct the name"
             )));
         };
-        let key = self
-            .kind
-            .keys
-            .iter()
-            .copied()
-            .find(|key| data.contains_key(*key));
-        let Some((key, bytes)) = key.and_then(|key| Some((key, data.get(key)?))) else {
+        let keys: Vec<&str> = match self.key {
+            Some(named) => vec![named],
+            None => self.kind.keys.to_vec(),
+        };
+        let found = keys.iter().find_map(|key| data.get_key_value(*key));
+        let Some((key, bytes)) = found else {
             return Err(invalid(format!(
                 "Secret {name} has none of the keys {}; {}. Rename the key that holds the document",
-                self.kind.keys.join(", "),
+                keys.join(", "),
                 present(data.keys()),
             )));
         };
         Ok(Document {
             kind: self.kind,
-            secret: Some((name.to_owned(), key)),
+            secret: Some((name.to_owned(), key.clone())),
             bytes: bytes.clone(),
         })
     }
@@ -165,7 +168,7 @@ fn size_message(size: usize) -> String {
 #[derive(Clone)]
 pub(super) struct Document {
     kind: &'static Kind,
-    secret: Option<(String, &'static str)>,
+    secret: Option<(String, String)>,
     bytes: Bytes,
 }
 

@@ -8,7 +8,33 @@ fn cloud_init(inline: Option<&str>, secret: Option<&str>) -> CloudInit {
     CloudInit {
         inline: inline.map(str::to_owned),
         secret_ref: secret.map(LocalRef::new),
+        secret_key: None,
     }
+}
+
+#[test]
+fn a_key_that_is_named_is_the_only_one_that_counts() {
+    let secrets = secret(
+        "s",
+        &[
+            ("userdata", b"#cloud-config\na: 1"),
+            ("mine", b"#!/bin/sh\n"),
+        ],
+    );
+    let named = |key: &str| api::UserData {
+        cloud_init: Some(CloudInit {
+            secret_key: Some(key.to_owned()),
+            ..cloud_init(None, Some("s"))
+        }),
+        ignition: None,
+    };
+    let found = render_user(&named("mine"), &secrets).unwrap();
+    assert_eq!(found.user_data.unwrap().bytes().as_ref(), b"#!/bin/sh\n");
+    let problem = render_user(&named("other"), &secrets).unwrap_err();
+    assert!(
+        problem.message.contains("none of the keys other"),
+        "{problem}"
+    );
 }
 
 fn user(inline: Option<&str>, secret: Option<&str>) -> api::UserData {

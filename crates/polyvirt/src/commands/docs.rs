@@ -14,6 +14,7 @@ use polyvirt_contract::ErrorKind;
 use polyvirt_engine::census::Census;
 use polyvirt_engine::context::Stores;
 use polyvirt_engine::metrics::{Circuit, KindLabel, Metrics, ProviderLabels};
+use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::queue::{Queue, Urgency};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::kind;
@@ -109,6 +110,26 @@ fn conditions() -> String {
         ),
         (kind::AVAILABLE, "Provider", "The hypervisor answers."),
         (
+            "VirtualMachineReady",
+            "Machine",
+            "The VM exists: VMCreated. False: VMCreating, or VMFailed.",
+        ),
+        (
+            "StorageReady",
+            "Machine",
+            "The disks are there: PVCBound. False: PVCPending.",
+        ),
+        (
+            "NetworkReady",
+            "Machine",
+            "The networks are known: NetworkConfigured. False: NetworkFailed.",
+        ),
+        (
+            "InfrastructureReady",
+            "Machine",
+            "The VM exists, in the word of cluster managers.",
+        ),
+        (
             kind::CAPABILITIES,
             "Provider",
             "What the provider can do was read from it.",
@@ -181,11 +202,28 @@ fn sampled_census() -> Census {
     Census::new(stores, Queue::new(1))
 }
 
+/// One sample of each family.
+fn sampled_machines() -> polyvirt_dialects::vitistack::Metrics {
+    let metrics = polyvirt_dialects::vitistack::Metrics::default();
+    let counted = polyvirt_dialects::vitistack::metrics::Counted {
+        phase: "Running".into(),
+        template: "small".into(),
+        vm: Some("Running".into()),
+    };
+    metrics.count(&ObjectKey::new("default", "web"), Some(counted));
+    metrics.pass("Machine", Duration::ZERO);
+    metrics.error("Machine", "TemplateNotFound");
+    metrics.network_error("prod-network");
+    metrics.storage_ready("default", Duration::ZERO);
+    metrics
+}
+
 fn metrics() -> String {
     let mut registry = Registry::default();
     sampled().register(&mut registry);
     sampled_reviews().register(&mut registry);
     registry.register_collector(Box::new(sampled_census()));
+    sampled_machines().register(&mut registry);
     let mut text = String::new();
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     let mut page = format!(
@@ -227,7 +265,7 @@ fn labels(sample: &str) -> String {
 
 fn api() -> String {
     let mut page = format!(
-        "{HEAD}# API\n\nThe kinds of `infra.virtrigaud.io/v1beta1`. `*` marks a field that is required; `kubectl explain` tells the same.\n"
+        "{HEAD}# API\n\nThe kinds of `infra.virtrigaud.io/v1beta1`, then those of `vitistack.io/v1alpha1`. `*` marks a field that is required; `kubectl explain` tells the same.\n"
     );
     for crd in polyvirt_api::crds() {
         kind_page(&mut page, &crd);
@@ -345,9 +383,10 @@ mod tests {
     #[test]
     fn every_kind_and_metric_is_there() {
         let api = api();
-        assert_eq!(api.matches("\n## ").count(), 10);
+        assert_eq!(api.matches("\n## ").count(), 15);
         assert!(api.contains("| `spec.providerRef.name`* |"));
         assert!(metrics().contains("`virtrigaud_manager_reconcile_total`"));
+        assert!(metrics().contains("`kubevirt_operator_machines_total`"));
         assert!(cli().contains("polyvirt provider"));
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use polyvirt_dialects::vitistack;
 use polyvirt_engine::leader::{Elector, Terms};
 use polyvirt_engine::manager::{self, Manager};
 use polyvirt_engine::metrics::Metrics;
@@ -39,42 +40,80 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
         program,
         options.pods.remote_providers,
     ));
-    let manager = Manager::new(client.clone(), config, registry, metrics.clone());
+    let mut manager = Manager::new(client.clone(), config, registry, metrics.clone());
+    let machines = Arc::new(vitistack::Metrics::default());
+    let dialect = dialect(&options, &client, &mut manager, &machines);
     let standby = watch::Sender::new(false);
     let reviews = polyvirt_admission::Metrics::default();
-    serve(&options, &manager, &metrics, &reviews, standby.subscribe()).await?;
+    let counted = Counted {
+        metrics: &metrics,
+        reviews: &reviews,
+        machines: &machines,
+    };
+    serve(&options, &manager, &counted, standby.subscribe()).await?;
     let stop = stop_token();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "manager starts");
     let namespace = own_namespace(&options);
     let webhooks = webhooks::serve(&options, &namespace, &client, &manager, reviews, &stop).await?;
-    let worked = work(&options, client, manager, &metrics, &standby, stop.clone()).await;
+    let workers = Workers { manager, dialect };
+    let worked = work(&options, client, workers, &metrics, &standby, stop.clone()).await;
     stop.cancel();
     webhooks.ended().await;
     worked
+}
+
+/// The controllers of our own kinds, and those of other APIs.
+struct Workers {
+    manager: Manager,
+    dialect: Arc<vitistack::Controller>,
+}
+
+impl Workers {
+    /// Until they are told to stop.
+    async fn run(self, stop: CancellationToken) {
+        tokio::join!(self.manager.run(stop.clone()), self.dialect.run(stop));
+    }
+}
+
+fn dialect(
+    options: &cli::Manager,
+    client: &Client,
+    manager: &mut Manager,
+    metrics: &Arc<vitistack::Metrics>,
+) -> Arc<vitistack::Controller> {
+    let controller = vitistack::Controller::new(
+        client.clone(),
+        options.vitistack.settings(),
+        options.namespaces.clone(),
+        manager.shared(),
+        metrics.clone(),
+    );
+    manager.follow(controller.clone());
+    controller
 }
 
 /// Until it is told to stop; an error if another manager may lead.
 async fn work(
     options: &cli::Manager,
     client: Client,
-    manager: Manager,
+    workers: Workers,
     metrics: &Metrics,
     standby: &watch::Sender<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    if !options.leader_elect {
-        guests::serve(options, client, manager.guests(), stop.clone()).await?;
-        manager.run(stop).await;
+    if !options.elects() {
+        guests::serve(options, client, workers.manager.guests(), stop.clone()).await?;
+        workers.run(stop).await;
         return Ok(());
     }
-    lead(options, client, manager, metrics, standby, stop).await
+    lead(options, client, workers, metrics, standby, stop).await
 }
 
 /// Stands by until it leads, then works. An error if it has to end because another manager may lead.
 async fn lead(
     options: &cli::Manager,
     client: Client,
-    manager: Manager,
+    workers: Workers,
     metrics: &Metrics,
     standby: &watch::Sender<bool>,
     stop: CancellationToken,
@@ -96,8 +135,8 @@ async fn lead(
     metrics.leads(lease);
     standby.send_replace(false);
     leader_label::put_on(client.clone(), lease, stop.clone());
-    guests::serve(options, client, manager.guests(), stop.clone()).await?;
-    Ok(term.lead(manager.run(stop)).await?)
+    guests::serve(options, client, workers.manager.guests(), stop.clone()).await?;
+    Ok(term.lead(workers.run(stop)).await?)
 }
 
 /// Cancelled when the program is asked to stop.
@@ -150,6 +189,7 @@ const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 
 fn own_namespace(options: &cli::Manager) -> String {
     let told = options.leader_election_namespace.clone();
+    let told = told.or_else(|| options.vitistack.operator_namespace.clone());
     told.or_else(|| std::fs::read_to_string(POD_NAMESPACE).ok())
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
@@ -164,17 +204,24 @@ fn identity() -> String {
     format!("{host}_{}_{born:x}", std::process::id())
 }
 
+/// All that is counted.
+struct Counted<'a> {
+    metrics: &'a Metrics,
+    reviews: &'a polyvirt_admission::Metrics,
+    machines: &'a vitistack::Metrics,
+}
+
 async fn serve(
     options: &cli::Manager,
     manager: &Manager,
-    metrics: &Metrics,
-    reviews: &polyvirt_admission::Metrics,
+    counted: &Counted<'_>,
     standby: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     if let Some(address) = options.metrics_bind_address.0 {
         let mut registry = MetricsRegistry::default();
-        metrics.register(&mut registry);
-        reviews.register(&mut registry);
+        counted.metrics.register(&mut registry);
+        counted.reviews.register(&mut registry);
+        counted.machines.register(&mut registry);
         registry.register_collector(Box::new(manager.census()));
         probes::serve("metrics", address, probes::metrics(registry)).await?;
     }

@@ -33,15 +33,23 @@ pub struct UserData {
         "has(self.inline) || has(self.secretRef)",
         "Give inline, secretRef or both",
     ),
+    rule(
+        "!has(self.secretKey) || has(self.secretRef)",
+        "secretKey is a key in the Secret of secretRef: give that, too",
+    ),
 ]))]
 pub struct CloudInit {
     /// The document itself. Do not put passwords here: whoever may read this object reads them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<String>,
     /// The Secret that holds the document, under the usual key of its kind (user-data,
-    /// meta-data or network-config).
+    /// meta-data or network-config) or under secretKey.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalRef>,
+    /// The key in that Secret. Absent means the usual ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub secret_key: Option<String>,
 }
 
 /// An Ignition configuration, in place or in a Secret.

@@ -13,7 +13,7 @@ use crate::infra::{ChecksumType, DiskFormat, ImageFormat, LocalRef, ObjectRef};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [
-    exactly_one(&["vsphere", "libvirt", "proxmox", "http", "registry", "dataVolume"]),
+    exactly_one(&["vsphere", "libvirt", "proxmox", "http", "registry", "dataVolume", "blank"]),
 ]))]
 pub struct VMImageSource {
     /// A template, a content library item or an OVA, for vSphere.
@@ -34,7 +34,14 @@ pub struct VMImageSource {
     /// A DataVolume or PersistentVolumeClaim that holds a disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_volume: Option<ObjectRef>,
+    /// An empty first disk, for installation over the network or from a medium.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blank: Option<BlankImageSource>,
 }
+
+/// An empty first disk. It has nothing to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlankImageSource {}
 
 /// An image for vSphere. Give templateName, contentLibrary or ovaURL.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

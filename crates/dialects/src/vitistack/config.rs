@@ -1,0 +1,229 @@
+//! A KubevirtConfig as a Provider of type kubevirt, and the Provider's health as the status of the KubevirtConfig. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use polyvirt_api::infra::{
+    ObjectRef, Provider, ProviderRuntime, ProviderSpec, ProviderType, RuntimeMode,
+};
+use polyvirt_api::vitistack::{KubevirtConfig, KubevirtConfigStatus, MANAGED_BY_LABEL};
+use polyvirt_plan::Note;
+use polyvirt_plan::Reason;
+use polyvirt_plan::conditions::kind;
+
+use super::settings::Settings;
+
+/// VMs can be made.
+pub const READY: &str = "Ready";
+/// VMs cannot be made.
+pub const FAILED: &str = "Failed";
+const PENDING: &str = "Pending";
+const CONNECTED: &str = "Connected";
+const DISCONNECTED: &str = "Disconnected";
+
+/// The Provider of a KubevirtConfig, of its name and owned by it.
+pub fn lower(config: &KubevirtConfig, settings: &Settings) -> Provider {
+    let own = config.metadata.namespace.clone();
+    let elsewhere = config.spec.secret_namespace.clone();
+    let elsewhere = elsewhere.filter(|ns| !ns.is_empty() && Some(ns) != own.as_ref());
+    let name = config.metadata.name.as_deref().unwrap_or_default();
+    let spec = ProviderSpec {
+        credential_secret_ref: Some(ObjectRef {
+            name: config.spec.kubeconfig_secret_ref.clone(),
+            namespace: elsewhere,
+        }),
+        runtime: Some(Box::new(ProviderRuntime {
+            mode: RuntimeMode::InProcess,
+            ..ProviderRuntime::default()
+        })),
+        ..ProviderSpec::new(ProviderType::Kubevirt)
+    };
+    let mut provider = Provider::new(name, spec);
+    provider.metadata.namespace = own;
+    let label = (MANAGED_BY_LABEL.to_owned(), settings.managed_by.clone());
+    provider.metadata.labels = Some([label].into());
+    provider.metadata.owner_references = Some(vec![owner(config)]);
+    provider
+}
+
+fn owner(config: &KubevirtConfig) -> OwnerReference {
+    OwnerReference {
+        api_version: KubevirtConfig::api_version(&()).into_owned(),
+        kind: KubevirtConfig::kind(&()).into_owned(),
+        name: config.metadata.name.clone().unwrap_or_default(),
+        uid: config.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The KubevirtConfig that a Provider was made of: its name and UID.
+pub fn made_of(provider: &Provider) -> Option<&OwnerReference> {
+    let owners = provider.metadata.owner_references.as_ref()?;
+    let ours = |o: &&OwnerReference| {
+        o.controller == Some(true)
+            && o.kind == KubevirtConfig::kind(&())
+            && o.api_version == KubevirtConfig::api_version(&())
+    };
+    owners.iter().find(ours)
+}
+
+/// Whether the Provider is that of the KubevirtConfig.
+pub fn is_owned(provider: &Provider, config: &KubevirtConfig) -> bool {
+    let uid = config.metadata.uid.as_deref().unwrap_or_default();
+    made_of(provider).is_some_and(|owner| owner.uid == uid)
+}
+
+/// Whether the Provider is as it is to be. What others have added is theirs.
+pub fn says_the_same(there: &Provider, wanted: &Provider) -> bool {
+    let mode = |p: &Provider| p.spec.runtime.as_ref().map(|r| r.mode);
+    there.spec.type_ == wanted.spec.type_
+        && there.spec.credential_secret_ref == wanted.spec.credential_secret_ref
+        && mode(there) == mode(wanted)
+}
+
+/// The status of a KubevirtConfig.
+pub fn raise(config: &KubevirtConfig, provider: Option<&Provider>) -> KubevirtConfigStatus {
+    let (phase, status, message) = standing(config, provider);
+    let created = config.metadata.creation_timestamp.as_ref();
+    let versions = provider.and_then(|p| p.status.as_ref());
+    KubevirtConfigStatus {
+        phase: Some(phase.to_owned()),
+        status: Some(status.to_owned()),
+        message: Some(message),
+        name: Some(config.spec.name.clone()),
+        created: created.map(|time| time.0.to_string()),
+        kubevirt_version: versions.and_then(|s| s.version.clone()),
+        provider_ref: provider.and_then(|p| p.metadata.name.clone()),
+        observed_generation: config.metadata.generation,
+    }
+}
+
+fn standing(
+    config: &KubevirtConfig,
+    provider: Option<&Provider>,
+) -> (&'static str, &'static str, String) {
+    let Some(provider) = provider else {
+        let message = "The Provider is being made".to_owned();
+        return (PENDING, DISCONNECTED, message);
+    };
+    if !is_owned(provider, config) {
+        return (FAILED, DISCONNECTED, conflict(provider));
+    }
+    let conditions = provider.status.iter().flat_map(|s| &s.conditions);
+    let ready = conditions.into_iter().find(|c| c.type_ == kind::READY);
+    match ready.map(|c| (c.status.as_str(), c.message.clone())) {
+        Some(("True", message)) => (READY, CONNECTED, message),
+        Some(("False", message)) => (FAILED, DISCONNECTED, message),
+        Some((_, message)) => (PENDING, DISCONNECTED, message),
+        None => (
+            PENDING,
+            DISCONNECTED,
+            "The first connection is being made".to_owned(),
+        ),
+    }
+}
+
+fn conflict(provider: &Provider) -> String {
+    let name = provider.metadata.name.as_deref().unwrap_or_default();
+    format!(
+        "metadata.name: There is a Provider {name} that was not made of this KubevirtConfig. Rename one of them"
+    )
+}
+
+/// One event for each change of the phase.
+pub fn note(old: &KubevirtConfigStatus, new: &KubevirtConfigStatus) -> Option<Note> {
+    if old.phase == new.phase {
+        return None;
+    }
+    let message = new.message.clone().unwrap_or_default();
+    match new.phase.as_deref() {
+        Some(READY) => Some(Note::normal(Reason::Connected, message)),
+        Some(FAILED) => Some(Note::warning(Reason::KubeVirtApiError, message)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    use polyvirt_api::infra::ProviderStatus;
+    use polyvirt_api::vitistack::KubevirtConfigSpec;
+
+    use super::*;
+
+    fn config(secret_namespace: Option<&str>) -> KubevirtConfig {
+        let spec = KubevirtConfigSpec {
+            name: "cluster-east".into(),
+            kubeconfig_secret_ref: "east-kubeconfig".into(),
+            secret_namespace: secret_namespace.map(str::to_owned),
+        };
+        let mut config = KubevirtConfig::new("cluster-east", spec);
+        config.metadata.namespace = Some("configs".into());
+        config.metadata.uid = Some("u1".into());
+        config
+    }
+
+    fn provider(status: Option<&str>) -> Provider {
+        let mut provider = lower(&config(None), &Settings::default());
+        let condition = |status: &str| Condition {
+            type_: "Ready".into(),
+            status: status.into(),
+            reason: "X".into(),
+            message: "says it".into(),
+            last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
+            observed_generation: None,
+        };
+        provider.status = status.map(|status| ProviderStatus {
+            conditions: vec![condition(status)],
+            version: Some("v1.8.4".into()),
+            ..ProviderStatus::default()
+        });
+        provider
+    }
+
+    #[test]
+    fn a_config_is_a_provider_inside_the_manager() {
+        let made = lower(&config(None), &Settings::default());
+        assert_eq!(made.metadata.name.as_deref(), Some("cluster-east"));
+        assert_eq!(made.metadata.namespace.as_deref(), Some("configs"));
+        assert!(is_owned(&made, &config(None)));
+        let spec = serde_json::to_value(&made.spec).unwrap();
+        assert_eq!(spec["type"], "kubevirt");
+        assert_eq!(spec["runtime"]["mode"], "InProcess");
+        assert_eq!(
+            spec["credentialSecretRef"],
+            serde_json::json!({"name": "east-kubeconfig"})
+        );
+    }
+
+    #[test]
+    fn a_secret_may_be_elsewhere() {
+        let secret = |ns| {
+            let made = lower(&config(ns), &Settings::default());
+            made.spec.credential_secret_ref.unwrap().namespace
+        };
+        assert_eq!(secret(Some("secrets")).as_deref(), Some("secrets"));
+        assert_eq!(secret(Some("configs")), None);
+        assert_eq!(secret(Some("")), None);
+    }
+
+    #[test]
+    fn health_is_told() {
+        let mut stranger = provider(Some("True"));
+        stranger.metadata.owner_references = None;
+        for (provider, phase, status) in [
+            (None, PENDING, DISCONNECTED),
+            (Some(provider(None)), PENDING, DISCONNECTED),
+            (Some(provider(Some("Unknown"))), PENDING, DISCONNECTED),
+            (Some(provider(Some("True"))), READY, CONNECTED),
+            (Some(provider(Some("False"))), FAILED, DISCONNECTED),
+            (Some(stranger), FAILED, DISCONNECTED),
+        ] {
+            let raised = raise(&config(None), provider.as_ref());
+            assert_eq!(raised.phase.as_deref(), Some(phase));
+            assert_eq!(raised.status.as_deref(), Some(status));
+        }
+        let raised = raise(&config(None), Some(&provider(Some("True"))));
+        assert_eq!(raised.kubevirt_version.as_deref(), Some("v1.8.4"));
+    }
+}

@@ -1,0 +1,122 @@
+//! KubevirtConfigs: each has a Provider, and tells how that stands.
+
+use std::sync::Arc;
+
+use polyvirt_api::infra::Provider;
+use polyvirt_api::vitistack::KubevirtConfig;
+use polyvirt_engine::cluster::{About, ClusterError};
+use polyvirt_engine::next::Next;
+use polyvirt_engine::runtime::key::{Kind, ObjectKey};
+use polyvirt_plan::Reason;
+
+use super::Controller;
+use super::desk::Claim;
+use super::wake::keep;
+use crate::vitistack::config::{self, is_owned, lower, made_of, raise, says_the_same};
+
+impl Controller {
+    /// Brings one KubevirtConfig, its Provider and its status up to date.
+    pub(super) async fn reconcile_config(&self, key: &ObjectKey) -> Next {
+        let done = match self.stores.configs.get(key) {
+            Some(config) if self.settings.configs_namespace.covers(key.namespace()) => {
+                self.keep_config(key, &config).await
+            }
+            Some(_) => Ok(()),
+            None => self.drop_provider(key).await,
+        };
+        match done {
+            Ok(()) => Next::Idle,
+            Err(error) => {
+                tracing::warn!(controller = "KubevirtConfig", config = %key, %error, "cannot go on");
+                Next::after_refusal(&error)
+            }
+        }
+    }
+
+    async fn keep_config(
+        &self,
+        key: &ObjectKey,
+        config: &Arc<KubevirtConfig>,
+    ) -> Result<(), ClusterError> {
+        let provider = self.ensure_provider(key, config).await?;
+        let old = config.status.clone().unwrap_or_default();
+        let new = raise(config, provider.as_deref());
+        if new == old {
+            return Ok(());
+        }
+        let written: KubevirtConfig = self.desk.status(key, &new).await?;
+        keep(&self.stores.configs, config, written);
+        let about = About::of(Kind::KubevirtConfig, &**config);
+        if let Some(note) = config::note(&old, &new) {
+            self.say_how_it_stands(key, note.reason, &note.message);
+            self.desk.event(&about, note);
+        }
+        Ok(())
+    }
+
+    fn say_how_it_stands(&self, key: &ObjectKey, reason: Reason, message: &str) {
+        let (name, namespace) = (key.name(), key.namespace());
+        if reason == Reason::Connected {
+            tracing::info!(
+                controller = "KubevirtConfig",
+                config = name,
+                namespace,
+                "✅ {message}"
+            );
+        } else {
+            self.metrics.error("KubevirtConfig", reason.as_str());
+            tracing::warn!(
+                controller = "KubevirtConfig",
+                config = name,
+                namespace,
+                "⚠️ {message}"
+            );
+        }
+    }
+
+    /// The Provider as it is now. One that is somebody else's is left alone.
+    async fn ensure_provider(
+        &self,
+        key: &ObjectKey,
+        config: &KubevirtConfig,
+    ) -> Result<Option<Arc<Provider>>, ClusterError> {
+        if config.metadata.deletion_timestamp.is_some() {
+            return Ok(self.engine.stores.providers.get(key));
+        }
+        let mut there = self.engine.stores.providers.get(key);
+        if there.is_none() {
+            there = self.desk.get::<Provider>(key).await?.map(Arc::new);
+        }
+        let mut wanted = lower(config, &self.settings);
+        let claim = match &there {
+            None => Claim::New,
+            Some(there) if !is_owned(there, config) || says_the_same(there, &wanted) => {
+                return Ok(Some(there.clone()));
+            }
+            Some(there) => {
+                wanted.metadata.uid.clone_from(&there.metadata.uid);
+                Claim::Ours
+            }
+        };
+        let written = self.desk.apply(&wanted, claim).await?;
+        Ok(Some(Arc::new(written)))
+    }
+
+    /// The KubevirtConfig is gone. Where nobody collects what it owned, its Provider would stay.
+    async fn drop_provider(&self, key: &ObjectKey) -> Result<(), ClusterError> {
+        let Some(provider) = self.engine.stores.providers.get(key) else {
+            return Ok(());
+        };
+        let going = provider.metadata.deletion_timestamp.is_some();
+        let ours = made_of(&provider).is_some_and(|owner| owner.name == key.name());
+        let uid = provider.metadata.uid.as_deref();
+        let Some(uid) = uid.filter(|_| ours && !going) else {
+            return Ok(());
+        };
+        // One that cannot be read is not in the cache either.
+        match self.desk.get::<KubevirtConfig>(key).await? {
+            Some(_) => Ok(()),
+            None => self.desk.delete::<Provider>(key, uid).await,
+        }
+    }
+}

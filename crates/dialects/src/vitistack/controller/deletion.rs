@@ -1,0 +1,144 @@
+//! The end of a Machine: its VirtualMachine goes first, and that is proved by its own finalizer.
+
+use std::sync::Arc;
+
+use polyvirt_api::infra::{DeletionPolicy, VirtualMachine};
+use polyvirt_api::names;
+use polyvirt_api::vitistack::{
+    FORCE_DELETE_ANNOTATION, MACHINE_FINALIZER, Machine, NetworkConfiguration,
+    OLD_MACHINE_FINALIZER, ORPHAN_ANNOTATION,
+};
+use polyvirt_engine::cluster::ClusterError;
+use polyvirt_engine::next::Next;
+use polyvirt_engine::runtime::key::ObjectKey;
+use serde_json::{Value, json};
+
+use super::Controller;
+use super::pass::Found;
+use crate::vitistack::lower::is_owned;
+
+impl Controller {
+    /// A step towards the end. The VirtualMachine wakes us when it is gone.
+    pub(super) async fn take_down(
+        &self,
+        key: &ObjectKey,
+        machine: &Arc<Machine>,
+    ) -> Result<Next, ClusterError> {
+        let list = machine.metadata.finalizers.clone().unwrap_or_default();
+        let ours = |f: &String| [MACHINE_FINALIZER, OLD_MACHINE_FINALIZER].contains(&f.as_str());
+        if !list.iter().any(ours) {
+            return Ok(Next::Idle);
+        }
+        if let Some(vm) = self.remaining_vm(key, machine).await? {
+            self.pass_wishes_on(key, machine, &vm).await?;
+            self.delete_vm(key, &vm).await?;
+            let found = Found::default();
+            self.report(key, machine, &found, Some(&vm), None).await?;
+            return Ok(Next::Idle);
+        }
+        self.delete_network(key, machine).await?;
+        self.release(
+            key,
+            machine,
+            list.into_iter().filter(|f| !ours(f)).collect(),
+        )
+        .await?;
+        Ok(Next::Idle)
+    }
+
+    /// The cache may lag behind in both directions, so that there is nothing left is asked of the API server.
+    async fn remaining_vm(
+        &self,
+        key: &ObjectKey,
+        machine: &Machine,
+    ) -> Result<Option<Arc<VirtualMachine>>, ClusterError> {
+        let cached = self.engine.stores.vms.get(key);
+        let vm = match cached.filter(|vm| is_owned(&**vm, machine)) {
+            Some(vm) => Some(vm),
+            None => self.desk.get(key).await?.map(Arc::new),
+        };
+        Ok(vm.filter(|vm| is_owned(&**vm, machine)))
+    }
+
+    /// Force and orphan are annotations of the Machine; the VirtualMachine has its own words for them.
+    async fn pass_wishes_on(
+        &self,
+        key: &ObjectKey,
+        machine: &Machine,
+        vm: &VirtualMachine,
+    ) -> Result<(), ClusterError> {
+        let mut body = json!({});
+        let wishes = [FORCE_DELETE_ANNOTATION, names::FORCE_DELETE_ANNOTATION];
+        let force = wishes
+            .iter()
+            .any(|wish| says_yes(machine.metadata.annotations.as_ref(), wish));
+        let forced = says_yes(
+            vm.metadata.annotations.as_ref(),
+            names::FORCE_DELETE_ANNOTATION,
+        );
+        if force && !forced {
+            let annotation = json!({names::FORCE_DELETE_ANNOTATION: "true"});
+            body["metadata"] = json!({ "annotations": annotation });
+        }
+        let orphan = says_yes(machine.metadata.annotations.as_ref(), ORPHAN_ANNOTATION);
+        if orphan && vm.spec.deletion_policy != Some(DeletionPolicy::Retain) {
+            body["spec"] = json!({"deletionPolicy": DeletionPolicy::Retain});
+        }
+        if body == json!({}) {
+            return Ok(());
+        }
+        self.merge_if_there::<VirtualMachine>(key, &body).await
+    }
+
+    async fn delete_vm(&self, key: &ObjectKey, vm: &VirtualMachine) -> Result<(), ClusterError> {
+        let uid = vm.metadata.uid.as_deref();
+        match uid.filter(|_| vm.metadata.deletion_timestamp.is_none()) {
+            Some(uid) => self.desk.delete::<VirtualMachine>(key, uid).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn delete_network(&self, key: &ObjectKey, machine: &Machine) -> Result<(), ClusterError> {
+        let network = self.stores.networks.get(key);
+        let ours = network.filter(|network| is_owned(&**network, machine));
+        match ours.and_then(|network| network.metadata.uid.clone()) {
+            Some(uid) => self.desk.delete::<NetworkConfiguration>(key, &uid).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn release(
+        &self,
+        key: &ObjectKey,
+        machine: &Machine,
+        finalizers: Vec<String>,
+    ) -> Result<(), ClusterError> {
+        let body = json!({"metadata": {
+            "resourceVersion": machine.metadata.resource_version,
+            "finalizers": finalizers,
+        }});
+        tracing::info!(
+            controller = "Machine",
+            machine = key.name(),
+            namespace = key.namespace(),
+            phase = "Terminated",
+            "The VM is gone"
+        );
+        self.merge_if_there::<Machine>(key, &body).await
+    }
+
+    async fn merge_if_there<K: super::desk::Object>(
+        &self,
+        key: &ObjectKey,
+        body: &Value,
+    ) -> Result<(), ClusterError> {
+        match self.desk.merge::<K>(key, body).await {
+            Ok(_) | Err(ClusterError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn says_yes(annotations: Option<&std::collections::BTreeMap<String, String>>, name: &str) -> bool {
+    annotations.is_some_and(|all| all.get(name).is_some_and(|word| word == "true"))
+}

@@ -1,0 +1,229 @@
+//! The controller of Machines and KubevirtConfigs.
+//!
+//! It stands on the runtime of the engine (stores, queue, events) and reads the engine's own caches of VirtualMachines and
+//! Providers, whose changes it follows. It never speaks to a hypervisor but to ask whether a VM is there.
+//!
+//! ```text
+//!   Machine ─► place ─► lower ─► finalizer and annotation ─► NetworkConfiguration ─► VirtualMachine ─► raise ─► status
+//! ```
+//!
+//! Every write can be sent again: each names the object by version or UID, or is a server-side apply. A crash between any two
+//! of them leaves a Machine that the next pass takes up where it stands.
+
+mod config;
+mod deletion;
+mod desk;
+mod machine;
+mod pass;
+mod search;
+mod stores;
+mod wake;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use kube::{Api, Client};
+use polyvirt_engine::cluster::ClusterError;
+use polyvirt_engine::manager::Shared;
+use polyvirt_engine::next::Next;
+use polyvirt_engine::runtime::backoff::Backoff;
+use polyvirt_engine::runtime::events;
+use polyvirt_engine::runtime::key::{Key, Kind};
+use polyvirt_engine::runtime::queue::{Lane, Queue, Ticket, Urgency};
+use polyvirt_engine::runtime::watch::{Scope, objects};
+use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::metrics::Metrics;
+use super::settings::Settings;
+use desk::Desk;
+use stores::Stores;
+
+/// The controller of Machines and KubevirtConfigs.
+pub struct Controller {
+    client: Client,
+    settings: Settings,
+    namespaces: Vec<String>,
+    engine: Shared,
+    metrics: Arc<Metrics>,
+    stores: Arc<Stores>,
+    queue: Queue,
+    backoff: Backoff,
+    desk: Desk,
+    told: std::sync::Mutex<Option<mpsc::Receiver<events::Told>>>,
+    cluster: OnceCell<Option<String>>,
+}
+
+impl Controller {
+    /// A controller for Machines in these namespaces (all, if none is named), beside a manager that it has to follow.
+    pub fn new(
+        client: Client,
+        settings: Settings,
+        namespaces: Vec<String>,
+        engine: Shared,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        let (sender, receiver) = mpsc::channel(events::WAITING);
+        Arc::new(Self {
+            desk: Desk::new(client.clone(), sender),
+            queue: Queue::new(settings.concurrency.max(1)),
+            client,
+            settings,
+            namespaces,
+            engine,
+            metrics,
+            stores: Arc::default(),
+            backoff: Backoff::default(),
+            told: std::sync::Mutex::new(Some(receiver)),
+            cluster: OnceCell::new(),
+        })
+    }
+
+    /// Runs until it is told to stop; passes under way are finished.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut background = JoinSet::new();
+        let told = self.told.lock().ok().and_then(|mut told| told.take());
+        if let Some(told) = told {
+            background.spawn(events::run(self.client.clone(), told, stop.clone()));
+        }
+        let mut listed = Vec::new();
+        for (ready, feed) in self.feeds() {
+            listed.push(ready);
+            background.spawn(feed);
+        }
+        tokio::select! {
+            () = self.work(listed) => {}
+            () = stop.cancelled() => {}
+        }
+        self.drain().await;
+        background.shutdown().await;
+    }
+
+    fn feeds(self: &Arc<Self>) -> Vec<Feed> {
+        let mut feeds = vec![self.class_feed()];
+        for scope in Scope::all(&self.namespaces) {
+            feeds.extend(self.feeds_in(&scope));
+        }
+        feeds
+    }
+
+    fn feeds_in(self: &Arc<Self>, scope: &Scope) -> Vec<Feed> {
+        macro_rules! feed {
+            ($field:ident, $changed:ident) => {{
+                let (sender, receiver) = watch::channel(false);
+                let controller = self.clone();
+                let feed = objects(
+                    scope.api(self.client.clone()),
+                    scope.clone(),
+                    self.stores.clone(),
+                    |stores: &Stores| &stores.$field,
+                    move |change, source| controller.$changed(&change, source),
+                    sender,
+                );
+                let boxed: BoxFuture<'static, ()> = Box::pin(feed);
+                (receiver, boxed)
+            }};
+        }
+        vec![
+            feed!(machines, machine_changed),
+            feed!(configs, config_changed),
+            feed!(networks, network_changed),
+            feed!(spaces, space_changed),
+        ]
+    }
+
+    /// Classes belong to the cluster.
+    fn class_feed(self: &Arc<Self>) -> Feed {
+        let (sender, receiver) = watch::channel(false);
+        let controller = self.clone();
+        let feed = objects(
+            Api::all(self.client.clone()),
+            Scope::Cluster,
+            self.stores.clone(),
+            |stores: &Stores| &stores.classes,
+            move |change, source| controller.class_changed(&change, source),
+            sender,
+        );
+        (receiver, Box::pin(feed))
+    }
+
+    /// Work begins when every cache is complete, the engine's included: what is not listed yet must not look missing.
+    async fn work(self: &Arc<Self>, listed: Vec<watch::Receiver<bool>>) {
+        let mut engine = self.engine.ready.clone();
+        for receiver in listed.into_iter().chain([engine.clone()]) {
+            let mut receiver = receiver;
+            let _ = receiver.wait_for(|done| *done).await;
+        }
+        let _ = engine.wait_for(|done| *done).await;
+        self.learn_cluster().await;
+        let machines = self.stores.machines.len();
+        tracing::info!(controller = "Machine", machines, "caches are complete");
+        loop {
+            let ticket = self.queue.pop().await;
+            let controller = self.clone();
+            tokio::spawn(async move { controller.pass(ticket).await });
+        }
+    }
+
+    /// What tells this cluster from all others never changes, and what is made of it must not either.
+    async fn learn_cluster(&self) {
+        loop {
+            match self.desk.cluster_uid().await {
+                Ok(uid) => return drop(self.cluster.set(uid)),
+                Err(ClusterError::Forbidden(why)) => {
+                    tracing::warn!(
+                        why,
+                        "kube-system cannot be read: VMs in this cluster get no owner reference"
+                    );
+                    return drop(self.cluster.set(None));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "kube-system cannot be read yet");
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                }
+            }
+        }
+    }
+
+    async fn drain(&self) {
+        let idle = async {
+            while self.queue.in_flight() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(10), idle).await;
+    }
+
+    async fn pass(self: &Arc<Self>, ticket: Ticket) {
+        let begin = Instant::now();
+        let object = &ticket.key.object;
+        let next = match ticket.key.kind {
+            Kind::Machine => self.reconcile_machine(object).await,
+            Kind::KubevirtConfig => self.reconcile_config(object).await,
+            _ => Next::Idle,
+        };
+        let kind = ticket.key.kind.name();
+        self.metrics.pass(kind, begin.elapsed());
+        if next == Next::Backoff {
+            self.metrics.error(kind, "KubernetesApiError");
+        }
+        self.schedule(&ticket.key, next);
+    }
+
+    fn schedule(&self, key: &Key, next: Next) {
+        let pause = match next {
+            Next::Idle => return self.backoff.succeeded(key),
+            Next::After(pause) => {
+                self.backoff.succeeded(key);
+                pause
+            }
+            Next::Backoff => self.backoff.failed(key),
+        };
+        self.queue
+            .add_after(key.clone(), Lane::Control, Urgency::Event, pause);
+    }
+}
+
+type Feed = (watch::Receiver<bool>, BoxFuture<'static, ()>);

@@ -1,0 +1,362 @@
+//! From a Machine to what is made for it, one write after the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use polyvirt_api::infra::VirtualMachine;
+use polyvirt_api::kubevirt::KubevirtOptions;
+use polyvirt_api::vitistack::{
+    KUBEVIRT_CONFIG_ANNOTATION, MACHINE_FINALIZER, Machine, NetworkConfiguration,
+};
+use polyvirt_engine::cluster::{About, ClusterError};
+use polyvirt_engine::runtime::key::{Kind, ObjectKey};
+use polyvirt_engine::runtime::trim;
+use polyvirt_plan::{Note, Reason};
+use serde_json::json;
+
+use super::Controller;
+use super::desk::Claim;
+use crate::vitistack::assign::{AssignError, Assignment, Chosen, assign};
+use crate::vitistack::lower::{
+    ConfigMaps, LOWERED_ANNOTATION, Lowered, Surroundings, config_maps, is_owned, lower,
+};
+use crate::vitistack::network_configuration::{desired, known_macs, says_the_same};
+use crate::vitistack::raise::Trouble;
+
+/// What a pass has found out.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The KubevirtConfig that the Machine belongs to.
+    pub config: Option<ObjectKey>,
+    /// How the Machine calls it.
+    pub config_name: Option<String>,
+    /// What the Machine becomes.
+    pub lowered: Option<Lowered>,
+    /// The VirtualMachine that is there.
+    pub vm: Option<Arc<VirtualMachine>>,
+}
+
+/// One pass over one Machine.
+pub(super) struct Pass<'a> {
+    controller: &'a Controller,
+    key: &'a ObjectKey,
+    /// The Machine, as it was written last.
+    pub machine: Arc<Machine>,
+}
+
+impl<'a> Pass<'a> {
+    pub fn new(controller: &'a Controller, key: &'a ObjectKey, machine: Arc<Machine>) -> Self {
+        Self {
+            controller,
+            key,
+            machine,
+        }
+    }
+
+    /// Goes as far as it gets. `Some` if something other than Kubernetes stands in the way.
+    pub async fn run(&mut self, found: &mut Found) -> Result<Option<Trouble>, ClusterError> {
+        match self.steps(found).await {
+            Ok(()) => Ok(None),
+            Err(Stop::Trouble(trouble)) => Ok(Some(trouble)),
+            Err(Stop::Cluster(error)) => Err(error),
+        }
+    }
+
+    async fn steps(&mut self, found: &mut Found) -> Result<(), Stop> {
+        found.vm = self.virtual_machine().await?;
+        let (config, chosen) = self.place().await?;
+        let name = self.name_of(&config);
+        found.config = Some(config.clone());
+        found.config_name = Some(name.clone());
+        let lowered = self.lower(&config, found.vm.as_deref()).await?;
+        let lowered = found.lowered.insert(lowered);
+        self.mark(&name, chosen).await?;
+        self.keep_network(lowered).await?;
+        found.vm = Some(self.keep_vm(lowered, found.vm.take()).await?);
+        Ok(())
+    }
+
+    /// The VirtualMachine of the Machine's name, if it is the Machine's.
+    async fn virtual_machine(&self) -> Result<Option<Arc<VirtualMachine>>, Stop> {
+        let cached = self.controller.engine.stores.vms.get(self.key);
+        let found = match cached {
+            Some(vm) => Some(vm),
+            // The cache may lag behind: nothing is made before the API server has said that there is nothing.
+            None => self.controller.desk.get(self.key).await?.map(Arc::new),
+        };
+        match found {
+            Some(vm) if !is_owned(&*vm, &self.machine) => {
+                Err(Trouble::NameConflict(self.key.name().to_owned()).into())
+            }
+            other => Ok(other),
+        }
+    }
+
+    async fn place(&self) -> Result<(ObjectKey, Chosen), Stop> {
+        let controller = self.controller;
+        let default = controller.settings.default_config.as_deref();
+        let configs = self.configs();
+        let question = |seen: Option<&[_]>| assign(&self.machine, default, &configs, seen);
+        let mut answer = question(None).map_err(Trouble::from)?;
+        if let Assignment::Search(whom) = &answer {
+            let seen = controller.search(self.key, whom).await;
+            answer = question(Some(&seen)).map_err(Trouble::from)?;
+        }
+        match answer {
+            Assignment::Use(config, chosen) => Ok((config, chosen)),
+            Assignment::Search(_) => {
+                let name = self.key.name().to_owned();
+                let error = AssignError::Undecided(name, configs.len());
+                Err(Trouble::from(error).into())
+            }
+        }
+    }
+
+    fn configs(&self) -> Vec<ObjectKey> {
+        let mut keys = self.controller.stores.configs.keys();
+        let namespaces = &self.controller.settings.configs_namespace;
+        keys.retain(|key| namespaces.covers(key.namespace()));
+        keys.sort();
+        keys
+    }
+
+    /// Its name says it all, unless two have it.
+    fn name_of(&self, config: &ObjectKey) -> String {
+        let configs = self.configs();
+        let same = configs.iter().filter(|key| key.name() == config.name());
+        if same.count() > 1 {
+            config.to_string()
+        } else {
+            config.name().to_owned()
+        }
+    }
+
+    async fn lower(
+        &self,
+        config: &ObjectKey,
+        vm: Option<&VirtualMachine>,
+    ) -> Result<Lowered, Stop> {
+        let stores = &self.controller.stores;
+        let maps = self.config_maps().await?;
+        let before = vm.and_then(options_of);
+        let own = stores.networks.get(self.key);
+        let own = own.filter(|network| is_owned(&**network, &self.machine));
+        let space = self.network_namespace();
+        let around = Surroundings {
+            settings: &self.controller.settings,
+            classes: &stores.all_classes(),
+            networks: &self.networks(),
+            network_namespace: space.as_deref(),
+            known_macs: &macs_of(vm, own.as_deref()),
+            is_taken: &|mac| stores.has_mac(mac, self.key),
+            config_maps: &maps,
+            config,
+            cluster: self.controller.cluster.get().and_then(|c| c.as_deref()),
+            before: before.as_ref(),
+        };
+        Ok(lower(&self.machine, &around).map_err(Trouble::from)?)
+    }
+
+    async fn config_maps(&self) -> Result<ConfigMaps, ClusterError> {
+        let mut maps = ConfigMaps::new();
+        for name in config_maps(&self.machine.spec) {
+            let key = ObjectKey::new(self.key.namespace(), &name);
+            maps.insert(name, self.controller.desk.config_map(&key).await?);
+        }
+        Ok(maps)
+    }
+
+    fn networks(&self) -> BTreeMap<String, Arc<NetworkConfiguration>> {
+        let names = self.machine.spec.networks.iter();
+        let names = names.filter_map(|n| n.network_name.clone());
+        let store = &self.controller.stores.networks;
+        let found = names.filter_map(|name| {
+            let key = ObjectKey::new(self.key.namespace(), &name);
+            Some((name, store.get(&key)?))
+        });
+        found.collect()
+    }
+
+    fn network_namespace(&self) -> Option<Arc<polyvirt_api::vitistack::NetworkNamespace>> {
+        let network = self.machine.spec.network.as_ref()?;
+        let name = network.network_namespace_name.as_deref()?;
+        let key = ObjectKey::new(self.key.namespace(), name);
+        self.controller.stores.spaces.get(&key)
+    }
+
+    /// Before anything is made, the Machine is marked, so that it cannot go without what was made; and where it belongs is
+    /// written down, so that it stays there.
+    async fn mark(&mut self, config: &str, chosen: Chosen) -> Result<(), ClusterError> {
+        let meta = &self.machine.metadata;
+        let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+        let marked = finalizers.iter().any(|f| f == MACHINE_FINALIZER);
+        let annotations = meta.annotations.as_ref();
+        let named = annotations.is_some_and(|a| a.contains_key(KUBEVIRT_CONFIG_ANNOTATION));
+        if marked && named {
+            return Ok(());
+        }
+        if !marked {
+            finalizers.push(MACHINE_FINALIZER.to_owned());
+        }
+        let mut body = json!({"metadata": {
+            "resourceVersion": meta.resource_version,
+            "finalizers": finalizers,
+        }});
+        if !named {
+            body["metadata"]["annotations"] = json!({ KUBEVIRT_CONFIG_ANNOTATION: config });
+        }
+        let written: Machine = self.controller.desk.merge(self.key, &body).await?;
+        let written = trim::metadata(written);
+        self.controller.stores.machines.written(written.clone());
+        self.machine = Arc::new(written);
+        if !named {
+            self.tell_assignment(config, chosen);
+        }
+        Ok(())
+    }
+
+    fn tell_assignment(&self, config: &str, chosen: Chosen) {
+        if chosen == Chosen::Named {
+            return;
+        }
+        tracing::info!(
+            controller = "Machine",
+            machine = self.key.name(),
+            namespace = self.key.namespace(),
+            kubevirtConfig = config,
+            "Automatically assigned KubevirtConfig to machine"
+        );
+        let text = format!("Automatically assigned KubevirtConfig {config}");
+        let about = About::of(Kind::Machine, &*self.machine);
+        let note = Note::normal(Reason::KubevirtConfigAssigned, text);
+        self.controller.desk.event(&about, note);
+    }
+
+    /// One of that name that is somebody else's is left alone: addresses are the same without it.
+    async fn keep_network(&self, lowered: &Lowered) -> Result<(), ClusterError> {
+        let desk = &self.controller.desk;
+        let mut wanted = desired(&self.machine, &lowered.nics, &self.controller.settings);
+        let mut there = self.controller.stores.networks.get(self.key);
+        if there.is_none() {
+            there = desk.get(self.key).await?.map(Arc::new);
+        }
+        let claim = match &there {
+            None => Claim::New,
+            Some(there) if !is_owned(&**there, &self.machine) => return Ok(()),
+            Some(there) if says_the_same(there, &wanted) => return Ok(()),
+            Some(there) => {
+                wanted.metadata.uid.clone_from(&there.metadata.uid);
+                Claim::Ours
+            }
+        };
+        desk.apply(&wanted, claim).await.map(drop)
+    }
+
+    async fn keep_vm(
+        &self,
+        lowered: &Lowered,
+        there: Option<Arc<VirtualMachine>>,
+    ) -> Result<Arc<VirtualMachine>, Stop> {
+        let mut wanted = lowered.vm.clone();
+        let claim = match &there {
+            None => Claim::New,
+            Some(there) if there.metadata.deletion_timestamp.is_some() => return Ok(there.clone()),
+            Some(there) if is_as_lowered(there, &wanted) => return Ok(there.clone()),
+            Some(there) => {
+                wanted.metadata.uid.clone_from(&there.metadata.uid);
+                Claim::Ours
+            }
+        };
+        let written = self.controller.desk.apply(&wanted, claim).await;
+        match written {
+            Ok(vm) => Ok(Arc::new(vm)),
+            Err(ClusterError::Invalid(why)) => Err(Trouble::Refused(why).into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The mark says what was lowered; what is there must still have it all.
+fn is_as_lowered(there: &VirtualMachine, wanted: &VirtualMachine) -> bool {
+    let mark = |vm: &VirtualMachine| {
+        let annotations = vm.metadata.annotations.as_ref();
+        annotations.and_then(|a| a.get(LOWERED_ANNOTATION).cloned())
+    };
+    let json = |vm: &VirtualMachine| serde_json::to_value(&vm.spec).unwrap_or_default();
+    let labels = |vm: &VirtualMachine| json!(vm.metadata.labels);
+    mark(there) == mark(wanted)
+        && covers(&json(there), &json(wanted))
+        && covers(&labels(there), &labels(wanted))
+}
+
+/// Whether all that is wanted is there. What others have added does not count.
+fn covers(there: &serde_json::Value, wanted: &serde_json::Value) -> bool {
+    use serde_json::Value::{Array, Object};
+    match (there, wanted) {
+        (Object(there), Object(wanted)) => wanted
+            .iter()
+            .all(|(name, value)| there.get(name).is_some_and(|own| covers(own, value))),
+        (Array(there), Array(wanted)) => {
+            let pairs = there.iter().zip(wanted);
+            there.len() == wanted.len() && pairs.into_iter().all(|(t, w)| covers(t, w))
+        }
+        (there, wanted) => there == wanted,
+    }
+}
+
+/// What was written before for KubeVirt.
+fn options_of(vm: &VirtualMachine) -> Option<KubevirtOptions> {
+    let class = vm.spec.class.as_ref()?;
+    KubevirtOptions::of(&class.extra_config).ok()
+}
+
+/// Addresses that were given out: the VirtualMachine has them, and so has the NetworkConfiguration, which wins.
+fn macs_of(
+    vm: Option<&VirtualMachine>,
+    network: Option<&NetworkConfiguration>,
+) -> BTreeMap<String, String> {
+    let cards = vm.into_iter().flat_map(|vm| &vm.spec.networks);
+    let given = cards.filter_map(|card| Some((card.name.clone(), card.mac_address.clone()?)));
+    let mut macs: BTreeMap<_, _> = given.collect();
+    macs.extend(network.map(known_macs).unwrap_or_default());
+    macs
+}
+
+/// Why a pass ends early.
+enum Stop {
+    /// Something that people have to know.
+    Trouble(Trouble),
+    /// Kubernetes.
+    Cluster(ClusterError),
+}
+
+impl From<Trouble> for Stop {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+impl From<ClusterError> for Stop {
+    fn from(error: ClusterError) -> Self {
+        Self::Cluster(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_add_does_not_count() {
+        let there = json!({"a": 1, "b": {"c": [{"n": 1, "x": 2}]}, "more": true});
+        assert!(covers(&there, &json!({"a": 1, "b": {"c": [{"n": 1}]}})));
+        for wanted in [
+            json!({"a": 2}),
+            json!({"z": 1}),
+            json!({"b": {"c": []}}),
+            json!({"b": {"c": [{"n": 2}]}}),
+        ] {
+            assert!(!covers(&there, &wanted), "{wanted}");
+        }
+    }
+}

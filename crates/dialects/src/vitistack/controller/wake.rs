@@ -1,0 +1,150 @@
+//! Who is to be looked at when something changes.
+
+use kube::Resource;
+use polyvirt_api::vitistack::{
+    KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
+};
+use polyvirt_engine::runtime::dispatch::{Follower, Source};
+use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
+use polyvirt_engine::runtime::queue::{Lane, Urgency};
+use polyvirt_engine::runtime::store::{Change, Store};
+use polyvirt_engine::runtime::trim;
+use polyvirt_plan::Reason;
+
+use super::Controller;
+
+impl Controller {
+    pub(super) fn wake(&self, kind: Kind, key: &ObjectKey, urgency: Urgency) {
+        let key = Key::new(kind, key.clone());
+        self.queue.add(key, Lane::Control, urgency);
+    }
+
+    fn wake_machines(&self, keys: Vec<ObjectKey>, source: Source) {
+        for key in keys {
+            self.wake(Kind::Machine, &key, urgency(source));
+        }
+    }
+
+    pub(super) fn machine_changed(&self, change: &Change<Machine>, source: Source) {
+        let key = match change {
+            Change::Updated { old, new } if !is_edited(&**old, &**new) => return,
+            Change::Added(any) | Change::Updated { new: any, .. } | Change::Removed(any) => {
+                ObjectKey::of(&**any)
+            }
+        };
+        self.wake(Kind::Machine, &key, urgency(source));
+    }
+
+    /// What waits for a way to a cluster may have one now, or two.
+    pub(super) fn config_changed(&self, change: &Change<KubevirtConfig>, source: Source) {
+        let key = match change {
+            Change::Updated { old, new } if !is_edited(&**old, &**new) => return,
+            Change::Updated { new, .. } => {
+                let key = ObjectKey::of(&**new);
+                return self.wake(Kind::KubevirtConfig, &key, urgency(source));
+            }
+            Change::Added(any) | Change::Removed(any) => ObjectKey::of(&**any),
+        };
+        self.wake(Kind::KubevirtConfig, &key, urgency(source));
+        if source != Source::FirstList {
+            self.wake_unplaced(source);
+        }
+    }
+
+    fn wake_unplaced(&self, source: Source) {
+        let waits = |machine: &Machine| {
+            let status = machine.status.as_ref();
+            let why = status.and_then(|s| s.failure_reason.as_deref());
+            why == Some(Reason::KubevirtConfigNotFound.as_str())
+        };
+        self.wake_machines(self.stores.machines_that(waits), source);
+    }
+
+    /// The interfaces of a Machine concern that Machine alone.
+    pub(super) fn network_changed(&self, change: &Change<NetworkConfiguration>, source: Source) {
+        let (Change::Added(any) | Change::Updated { new: any, .. } | Change::Removed(any)) = change;
+        let key = ObjectKey::of(&**any);
+        if source == Source::FirstList || !changes_spec(change) {
+            return;
+        }
+        let owners = any.metadata.owner_references.iter().flatten();
+        let mut owners = owners.filter(|o| o.kind == Machine::kind(&()));
+        match owners.next() {
+            Some(owner) => {
+                let machine = ObjectKey::new(key.namespace(), &owner.name);
+                self.wake(Kind::Machine, &machine, urgency(source));
+            }
+            None => self.wake_machines(self.stores.on_network(&key), source),
+        }
+    }
+
+    /// Its status matters, too: there its VLAN stands.
+    pub(super) fn space_changed(&self, change: &Change<NetworkNamespace>, source: Source) {
+        let (Change::Added(any) | Change::Updated { new: any, .. } | Change::Removed(any)) = change;
+        if source != Source::FirstList {
+            let key = ObjectKey::of(&**any);
+            self.wake_machines(self.stores.in_space(&key), source);
+        }
+    }
+
+    pub(super) fn class_changed(&self, change: &Change<MachineClass>, source: Source) {
+        let (Change::Added(any) | Change::Updated { new: any, .. } | Change::Removed(any)) = change;
+        if source != Source::FirstList && changes_spec(change) {
+            self.wake_machines(self.stores.of_class(any), source);
+        }
+    }
+}
+
+impl Follower for Controller {
+    fn vm_changed(&self, vm: &ObjectKey) {
+        if self.stores.machines.get(vm).is_some() {
+            self.wake(Kind::Machine, vm, Urgency::Event);
+        }
+    }
+
+    /// Of one that was made of a KubevirtConfig, that is; or whose name one has.
+    fn provider_changed(&self, provider: &ObjectKey) {
+        let made = self.engine.stores.providers.get(provider);
+        let made = made.is_some_and(|p| crate::vitistack::config::made_of(&p).is_some());
+        if made || self.stores.configs.get(provider).is_some() {
+            self.wake(Kind::KubevirtConfig, provider, Urgency::Event);
+        }
+    }
+}
+
+const fn urgency(source: Source) -> Urgency {
+    match source {
+        Source::FirstList => Urgency::Background,
+        Source::Watch => Urgency::User,
+        Source::OurWrite => Urgency::Event,
+    }
+}
+
+/// Takes the answer to a status write into a cache, unless it brings an edit with it: that is left to the watch, which wakes
+/// whom it concerns.
+pub(super) fn keep<K: Resource>(store: &Store<K>, before: &K, written: K) {
+    let written = trim::metadata(written);
+    if !is_edited(before, &written) {
+        store.written(written);
+    }
+}
+
+/// Whether anything but the status changed.
+fn is_edited<K: Resource>(old: &K, new: &K) -> bool {
+    let (old, new) = (old.meta(), new.meta());
+    old.generation != new.generation
+        || old.annotations != new.annotations
+        || old.labels != new.labels
+        || old.finalizers != new.finalizers
+        || old.deletion_timestamp != new.deletion_timestamp
+}
+
+fn changes_spec<K: Resource>(change: &Change<K>) -> bool {
+    match change {
+        Change::Updated { old, new } => {
+            old.meta().generation != new.meta().generation
+                || old.meta().owner_references != new.meta().owner_references
+        }
+        Change::Added(_) | Change::Removed(_) => true,
+    }
+}

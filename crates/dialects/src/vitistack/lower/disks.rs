@@ -1,0 +1,287 @@
+//! The disks of a Machine: the template's and its own, by name.
+
+use polyvirt_api::infra::DiskSpec;
+use polyvirt_api::kubevirt::{DiskOption, KubevirtOptions};
+use polyvirt_api::vitistack::{Machine, MachineDisk, MachineSpec};
+
+use super::Surroundings;
+use super::error::LowerError;
+use super::size::{Size, binary_quantity, bytes};
+use crate::vitistack::names::label;
+use crate::vitistack::settings::Settings;
+
+const GIB: u64 = 1 << 30;
+const ROOT: &str = "root";
+const DEFAULT_SIZE: u64 = 10 * GIB;
+/// The first, and as many as a VirtualMachine has beside it.
+const MOST_DISKS: usize = 21;
+/// The most that a VirtualMachine may ask for.
+const LARGEST: u64 = 65_536 * GIB;
+
+/// A disk of a VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoweredDisk {
+    /// Its name in the VM.
+    pub name: String,
+    /// Its claim in the cluster.
+    pub claim: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// How it is attached; `None` for virtio.
+    pub bus: Option<String>,
+    /// StorageClass, access mode and volume mode.
+    pub storage_class: Option<String>,
+    /// Who may use the claim.
+    pub access_mode: Option<String>,
+    /// What the claim holds.
+    pub volume_mode: Option<String>,
+}
+
+impl LoweredDisk {
+    fn option(&self) -> DiskOption {
+        DiskOption {
+            name: None,
+            claim: Some(self.claim.clone()),
+            storage_class: self.storage_class.clone(),
+            access_mode: self.access_mode.clone(),
+            volume_mode: self.volume_mode.clone(),
+            bus: self.bus.clone(),
+            size_bytes: (self.bytes % GIB != 0).then_some(self.bytes),
+        }
+    }
+
+    pub(super) fn as_root(&self) -> DiskOption {
+        DiskOption {
+            name: Some(self.name.clone()),
+            ..self.option()
+        }
+    }
+
+    pub(super) fn as_further(&self) -> (String, DiskOption) {
+        (self.name.clone(), self.option())
+    }
+
+    pub(super) fn as_spec(&self) -> Result<DiskSpec, LowerError> {
+        let size = i32::try_from(self.bytes.div_ceil(GIB));
+        Ok(DiskSpec {
+            name: self.name.clone(),
+            size_gib: size.map_err(|_| too_large(&self.name, self.bytes))?,
+            ..DiskSpec::default()
+        })
+    }
+}
+
+/// A disk that is not named yet.
+struct Draft {
+    field: String,
+    place: usize,
+    name: Option<String>,
+    wish: MachineDisk,
+    bytes: Option<u64>,
+}
+
+/// The disks, the one that the VM boots from first.
+pub fn resolve(
+    machine: &Machine,
+    size: &Size,
+    around: &Surroundings<'_>,
+) -> Result<Vec<LoweredDisk>, LowerError> {
+    let mut drafts = merged(&machine.spec, size)?;
+    if drafts.len() > MOST_DISKS {
+        let message = format!("A VM has {MOST_DISKS} disks at most");
+        return Err(LowerError::invalid("spec.disks", message));
+    }
+    let boot = boot_disk(&drafts, around.before);
+    drafts[..=boot].rotate_right(1);
+    let naming = Naming::of(machine, around.before);
+    let disks: Vec<_> = drafts
+        .into_iter()
+        .enumerate()
+        .map(|(index, draft)| finish(draft, index == 0, &naming, around.settings))
+        .collect::<Result<_, _>>()?;
+    check_names(&disks)?;
+    Ok(disks)
+}
+
+/// The template's disk, changed by the one of its name, and all others; at least one.
+fn merged(spec: &MachineSpec, size: &Size) -> Result<Vec<Draft>, LowerError> {
+    let mut drafts = Vec::new();
+    drafts.extend(size.root_disk.map(|bytes| template_root(Some(bytes))));
+    for (place, wish) in spec.disks.iter().enumerate() {
+        let draft = draft(place, wish)?;
+        let same = |known: &&mut Draft| known.field.is_empty() && known.name == draft.name;
+        match drafts.iter_mut().find(same) {
+            Some(known) => {
+                let bytes = draft.bytes.or(known.bytes);
+                *known = Draft { bytes, ..draft };
+            }
+            None => drafts.push(draft),
+        }
+    }
+    if drafts.is_empty() {
+        drafts.push(template_root(None));
+    }
+    Ok(drafts)
+}
+
+fn template_root(bytes: Option<u64>) -> Draft {
+    Draft {
+        field: String::new(),
+        place: 0,
+        name: Some(ROOT.to_owned()),
+        wish: MachineDisk::default(),
+        bytes,
+    }
+}
+
+fn draft(place: usize, wish: &MachineDisk) -> Result<Draft, LowerError> {
+    let field = format!("spec.disks[{place}]");
+    let exact = wish.size.as_ref();
+    let exact = exact
+        .map(|size| bytes(&format!("{field}.size"), size))
+        .transpose()?;
+    let gib = wish.size_gb.and_then(|gib| u64::try_from(gib).ok());
+    let bytes = exact.or(gib.map(|gib| gib.saturating_mul(GIB)));
+    let given = wish.name.as_deref().map(label);
+    Ok(Draft {
+        name: given.filter(|name| !name.is_empty()),
+        wish: wish.clone(),
+        place,
+        bytes,
+        field,
+    })
+}
+
+/// The one that it booted from before, the one that says so, the one named root, the first.
+fn boot_disk(drafts: &[Draft], before: Option<&KubevirtOptions>) -> usize {
+    let root = before.and_then(|b| b.root_disk.as_ref()?.name.clone());
+    let as_before = |d: &Draft| root.is_some() && d.name == root;
+    let says_so = |d: &Draft| d.wish.boot == Some(true);
+    let is_root = |d: &Draft| d.name.as_deref() == Some(ROOT);
+    let place = |fits: &dyn Fn(&Draft) -> bool| drafts.iter().position(fits);
+    place(&as_before)
+        .or_else(|| place(&says_so))
+        .or_else(|| place(&is_root))
+        .unwrap_or(0)
+}
+
+/// How claims are called.
+struct Naming<'a> {
+    machine: &'a str,
+    form: Form,
+    before: Option<&'a KubevirtOptions>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Machine and disk, for every disk.
+    Template,
+    /// The machine's name alone for the disk that it boots from.
+    Class,
+}
+
+impl<'a> Naming<'a> {
+    fn of(machine: &'a Machine, before: Option<&'a KubevirtOptions>) -> Self {
+        Self {
+            machine: machine.metadata.name.as_deref().unwrap_or_default(),
+            form: form(&machine.spec),
+            before,
+        }
+    }
+
+    /// A disk that was there before keeps its claim, whatever the Machine looks like now.
+    fn claim(&self, name: &str, draft: &Draft, is_boot: bool) -> String {
+        let root = self.before.and_then(|b| b.root_disk.as_ref());
+        let root = root.filter(|disk| disk.name.as_deref() == Some(name));
+        let known = root.or_else(|| self.before?.disks.get(name));
+        if let Some(claim) = known.and_then(|disk| disk.claim.clone()) {
+            return claim;
+        }
+        match (self.form, is_boot, &draft.name) {
+            (Form::Class, true, _) => self.machine.to_owned(),
+            (Form::Class, false, None) => format!("{}-disk{}", self.machine, draft.place),
+            _ => format!("{}-{name}", self.machine),
+        }
+    }
+}
+
+fn form(spec: &MachineSpec) -> Form {
+    let sized = |disk: &MachineDisk| {
+        disk.size.is_some() || disk.storage_class.is_some() || disk.access_mode.is_some()
+    };
+    let by_template = spec.template.is_some()
+        || spec.instance_type.is_some()
+        || spec.resources.is_some()
+        || !spec.networks.is_empty()
+        || spec.disks.iter().any(sized);
+    if by_template && spec.machine_class.is_none() {
+        Form::Template
+    } else {
+        Form::Class
+    }
+}
+
+fn finish(
+    draft: Draft,
+    is_boot: bool,
+    naming: &Naming<'_>,
+    settings: &Settings,
+) -> Result<LoweredDisk, LowerError> {
+    let unnamed = || match is_boot {
+        true => ROOT.to_owned(),
+        false => format!("disk{}", draft.place),
+    };
+    let name = draft.name.clone().unwrap_or_else(unnamed);
+    let bytes = draft.bytes.unwrap_or(DEFAULT_SIZE);
+    if bytes == 0 || bytes > LARGEST {
+        return Err(too_large(&name, bytes));
+    }
+    let wish = &draft.wish;
+    let access = wish.access_mode.map(|mode| mode.as_str().to_owned());
+    let volume = wish.volume_mode.map(|mode| mode.as_str().to_owned());
+    let class = wish.storage_class.clone().filter(|c| !c.is_empty());
+    Ok(LoweredDisk {
+        claim: naming.claim(&name, &draft, is_boot),
+        name,
+        bytes,
+        bus: bus(wish.type_.as_deref()),
+        storage_class: class.or_else(|| settings.storage_class.clone()),
+        access_mode: access.or_else(|| settings.access_mode.clone()),
+        volume_mode: volume.or_else(|| settings.volume_mode.clone()),
+    })
+}
+
+fn too_large(name: &str, bytes: u64) -> LowerError {
+    let message = format!(
+        "Disk {name} would have {}. Write a size from 1 byte to 64Ti, such as 20Gi",
+        binary_quantity(bytes)
+    );
+    LowerError::invalid("spec.disks", message)
+}
+
+/// NVMe is what people write for "fast"; KubeVirt has virtio for it.
+fn bus(word: Option<&str>) -> Option<String> {
+    match word {
+        Some(word @ ("sata" | "scsi" | "usb")) => Some(word.to_owned()),
+        _ => None,
+    }
+}
+
+fn check_names(disks: &[LoweredDisk]) -> Result<(), LowerError> {
+    for (index, disk) in disks.iter().enumerate() {
+        let earlier = &disks[..index];
+        if earlier.iter().any(|other| other.name == disk.name) {
+            let message = format!("Two disks are named {}. Give each its own name", disk.name);
+            return Err(LowerError::invalid("spec.disks", message));
+        }
+        if earlier.iter().any(|other| other.claim == disk.claim) {
+            let message = format!("Two disks would share the claim {}", disk.claim);
+            return Err(LowerError::invalid("spec.disks", message));
+        }
+        if disk.name.len() > 63 {
+            let message = "A disk has a name of 63 characters at most";
+            return Err(LowerError::invalid("spec.disks", message));
+        }
+    }
+    Ok(())
+}

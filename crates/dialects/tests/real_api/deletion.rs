@@ -1,0 +1,71 @@
+//! The end of Machines.
+
+use polyvirt_api::infra::VirtualMachine;
+use polyvirt_api::vitistack::{Machine, NetworkConfiguration};
+use serde_json::json;
+
+use crate::world::{World, annotated, machine};
+
+#[tokio::test]
+async fn a_machine_takes_its_vm_and_its_interfaces_along() {
+    let (world, east) = World::furnished("delete").await;
+    world
+        .apply(machine("web", json!({"template": "small"})))
+        .await;
+    world.machine("web", "Running").await;
+    let both = json!([
+        "machine.vitistack.io/cleanup",
+        "machine.vitistack.io/finalizer"
+    ]);
+    world
+        .merge::<Machine>("web", json!({"metadata": {"finalizers": both}}))
+        .await;
+    world.delete::<Machine>("web").await;
+    world.gone::<Machine>("web").await;
+    world.gone::<VirtualMachine>("web").await;
+    world.gone::<NetworkConfiguration>("web").await;
+    assert!(east.vms().is_empty());
+}
+
+#[tokio::test]
+async fn an_orphan_stays() {
+    let (world, east) = World::furnished("orphan").await;
+    world
+        .apply(machine("web", json!({"template": "small"})))
+        .await;
+    world.machine("web", "Running").await;
+    let orphan = json!({"metadata": {"annotations": {"vitistack.io/orphan": "true"}}});
+    world.merge::<Machine>("web", orphan).await;
+    world.delete::<Machine>("web").await;
+    world.gone::<Machine>("web").await;
+    world.gone::<VirtualMachine>("web").await;
+    assert_eq!(east.vms().len(), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_can_be_deleted() {
+    let (world, _east) = World::furnished("delete-failed").await;
+    let name = json!({"vitistack.io/kubevirt-config": "north"});
+    world.apply(annotated("web", json!({}), name)).await;
+    world.fails("web", "KubevirtConfigNotFound").await;
+    world.delete::<Machine>("web").await;
+    world.gone::<Machine>("web").await;
+}
+
+#[tokio::test]
+async fn a_silent_cluster_keeps_the_machine_until_it_is_forced() {
+    let (world, east) = World::furnished("force").await;
+    world
+        .apply(machine("web", json!({"template": "small"})))
+        .await;
+    world.machine("web", "Running").await;
+    east.faults()
+        .parse("fail=Delete:Unavailable:1000")
+        .expect("a rule");
+    world.delete::<Machine>("web").await;
+    let waits = world.machine("web", "Terminating").await;
+    assert!(waits.metadata.finalizers.is_some_and(|f| !f.is_empty()));
+    let force = json!({"metadata": {"annotations": {"vitistack.io/force-delete": "true"}}});
+    world.merge::<Machine>("web", force).await;
+    world.gone::<Machine>("web").await;
+}

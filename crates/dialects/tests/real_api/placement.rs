@@ -1,0 +1,97 @@
+//! Which cluster a Machine runs in.
+
+use polyvirt_api::vitistack::Machine;
+use serde_json::json;
+
+use crate::world::{World, annotated, machine};
+
+fn message(machine: &Machine) -> String {
+    machine.status.as_ref().unwrap().message.clone().unwrap()
+}
+
+#[tokio::test]
+async fn without_a_cluster_it_waits_for_one() {
+    let mut world = World::empty("nowhere").await;
+    world.start(|_| {}).await;
+    world
+        .apply(machine("web", json!({"instanceType": "medium"})))
+        .await;
+    let failed = world.fails("web", "KubevirtConfigNotFound").await;
+    let text = "Machine web has no KubevirtConfig reference and no KubevirtConfigs are available";
+    assert!(message(&failed).starts_with(text), "{}", message(&failed));
+    world.cluster("east").await;
+    world.machine("web", "Running").await;
+}
+
+#[tokio::test]
+async fn two_clusters_need_a_word() {
+    let mut world = World::empty("two").await;
+    let (east, west) = (world.cluster("east").await, world.cluster("west").await);
+    world.start(|_| {}).await;
+    world
+        .apply(machine("web", json!({"instanceType": "medium"})))
+        .await;
+    let text =
+        "has no KubevirtConfig reference and 2 configs are available - cannot determine placement";
+    let told = |m: &Machine| m.status.is_some() && message(m).contains(text);
+    world.until::<Machine>("web", "is undecided", told).await;
+    assert!(east.vms().is_empty() && west.vms().is_empty());
+    let word = json!({"metadata": {"annotations": {"vitistack.io/kubevirt-config": "west"}}});
+    world.merge::<Machine>("web", word).await;
+    world.machine("web", "Running").await;
+    assert_eq!((east.vms().len(), west.vms().len()), (0, 1));
+}
+
+#[tokio::test]
+async fn the_cluster_that_has_the_vm_is_found() {
+    let mut world = World::empty("found").await;
+    let (east, west) = (world.cluster("east").await, world.cluster("west").await);
+    west.out_of_band().create_stranger("vm-web").expect("made");
+    world.start(|_| {}).await;
+    world
+        .apply(machine("web", json!({"instanceType": "medium"})))
+        .await;
+    let found = world.machine("web", "Running").await;
+    let annotations = found.metadata.annotations.unwrap();
+    assert_eq!(annotations["vitistack.io/kubevirt-config"], "west");
+    assert!(east.vms().is_empty());
+}
+
+#[tokio::test]
+async fn a_default_goes_before_a_search_and_a_name_before_the_default() {
+    let mut world = World::empty("default").await;
+    let (east, west) = (world.cluster("east").await, world.cluster("west").await);
+    world
+        .start(|s| s.default_config = Some("east".to_owned()))
+        .await;
+    world
+        .apply(machine("a", json!({"template": "small"})))
+        .await;
+    let name = json!({"vitistack.io/kubevirt-config": "west"});
+    world
+        .apply(annotated("b", json!({"template": "small"}), name))
+        .await;
+    world
+        .apply(machine(
+            "c",
+            json!({"template": "small", "kubevirtConfigRef": "west"}),
+        ))
+        .await;
+    for name in ["a", "b", "c"] {
+        world.machine(name, "Running").await;
+    }
+    assert_eq!((east.vms().len(), west.vms().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_config_that_does_not_exist_fails_the_machine() {
+    let (world, east) = World::furnished("wrong-config").await;
+    let name = json!({"vitistack.io/kubevirt-config": "north"});
+    world
+        .apply(annotated("web", json!({"template": "small"}), name))
+        .await;
+    let failed = world.fails("web", "KubevirtConfigNotFound").await;
+    assert!(message(&failed).contains("There is no KubevirtConfig north"));
+    assert_eq!(failed.status.unwrap().phase.as_deref(), Some("Failed"));
+    assert!(east.vms().is_empty());
+}
