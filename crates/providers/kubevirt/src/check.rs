@@ -27,7 +27,10 @@ pub(crate) fn request(request: &CreateVm) -> Result<()> {
     for (place, nic) in request.networks.iter().enumerate() {
         check_nic(place, nic)?;
     }
-    unique(request.networks.iter().map(|nic| nic.name.as_str()), "spec.networks")
+    unique(
+        request.networks.iter().map(|nic| nic.name.as_str()),
+        "spec.networks",
+    )
 }
 
 /// The settings that only KubeVirt knows.

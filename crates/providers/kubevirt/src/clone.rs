@@ -13,8 +13,8 @@ use crate::cluster::Others;
 use crate::errors;
 use crate::facts::about;
 use crate::kinds::{
-    CREATING, IDENTITY, Kind, LAST_REQUEST, OWNER_NAME, OWNER_NAMESPACE, RESTART, VM, VmKey,
-    items, label, owner, text, version,
+    CREATING, IDENTITY, Kind, LAST_REQUEST, OWNER_NAME, OWNER_NAMESPACE, RESTART, VM, VmKey, items,
+    label, owner, text, version,
 };
 use crate::map::objects::{self, Marks};
 use crate::names;
@@ -52,7 +52,11 @@ pub(crate) async fn clone_vm(core: &Arc<Core>, request: CloneVm) -> Result<Clone
         if let Some(known) = known {
             return Ok(cloned(&known, None));
         }
-        let found = core.cluster.get(Kind::Vm, &source).await?.ok_or_else(absent)?;
+        let found = core
+            .cluster
+            .get(Kind::Vm, &source)
+            .await?
+            .ok_or_else(absent)?;
         begin(core, &request, &found, &target, wish.size).await?;
     }
     let (core_of_task, key) = (core.clone(), target.clone());
@@ -146,8 +150,14 @@ fn escaped(key: &str) -> String {
 
 fn addresses(request: &CloneVm, source: &DynamicObject) -> Value {
     let owner = request.owner.as_ref();
-    let identity = owner.map_or(request.target_name.as_str(), |owner| owner.identity.as_str());
-    let cards = items(&source.data, "/spec/template/spec/domain/devices/interfaces").iter();
+    let identity = owner.map_or(request.target_name.as_str(), |owner| {
+        owner.identity.as_str()
+    });
+    let cards = items(
+        &source.data,
+        "/spec/template/spec/domain/devices/interfaces",
+    )
+    .iter();
     let names = cards.map(|card| text(card, "/name"));
     let pairs = names.map(|name| (name.to_owned(), json!(names::mac(identity, name))));
     Value::Object(pairs.collect())

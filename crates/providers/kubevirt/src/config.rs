@@ -68,7 +68,9 @@ pub enum ConfigError {
         want: &'static str,
     },
     /// A cluster elsewhere needs credentials.
-    #[error("The credentials lack the key kubeconfig; put a kubeconfig there, or use kubevirt://in-cluster")]
+    #[error(
+        "The credentials lack the key kubeconfig; put a kubeconfig there, or use kubevirt://in-cluster"
+    )]
     NoKubeconfig,
     /// The kubeconfig cannot be used.
     #[error(transparent)]

@@ -66,13 +66,19 @@ async fn open(core: &Core, path: &str) -> Result<Socket> {
     let right = accepted.is_some_and(|told| told == derive_accept_key(key.as_bytes()).as_str());
     match response.status().as_u16() {
         101 if right => {}
-        404 => return Err(errors::precondition("The VM has no console now; it may be starting")),
+        404 => {
+            return Err(errors::precondition(
+                "The VM has no console now; it may be starting",
+            ));
+        }
         code => {
             let status = kube::core::Status::failure("KubeVirt gave no websocket", "");
             return Err(errors::answered(DOING, &status.with_code(code)));
         }
     }
-    let upgraded = hyper::upgrade::on(response).await.map_err(|error| broken(&error))?;
+    let upgraded = hyper::upgrade::on(response)
+        .await
+        .map_err(|error| broken(&error))?;
     let io = TokioIo::new(upgraded);
     Ok(WebSocketStream::from_raw_socket(io, Role::Client, None).await)
 }
@@ -88,5 +94,8 @@ fn read(message: std::result::Result<Message, Error>) -> Option<Result<Bytes>> {
 }
 
 fn broken(error: &dyn std::error::Error) -> ProviderError {
-    ProviderError::new(ErrorKind::Unavailable, format!("The console broke: {error}"))
+    ProviderError::new(
+        ErrorKind::Unavailable,
+        format!("The console broke: {error}"),
+    )
 }

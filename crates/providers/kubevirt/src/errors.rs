@@ -97,6 +97,7 @@ fn kind(status: &Status) -> ErrorKind {
         405 | 406 | 415 => ErrorKind::Unsupported,
         408 | 504 => ErrorKind::Timeout,
         409 => ErrorKind::Precondition,
+        429 if says("(re)initializing") => ErrorKind::Unavailable,
         429 => ErrorKind::Exhausted,
         410 | 500 | 502 | 503 => ErrorKind::Unavailable,
         _ => ErrorKind::Internal,
@@ -143,7 +144,8 @@ mod tests {
 
     #[test]
     fn the_kind_decides_the_next_move() {
-        let webhook = r#"admission webhook "virtualmachine-validator.kubevirt.io" denied the request: no"#;
+        let webhook =
+            r#"admission webhook "virtualmachine-validator.kubevirt.io" denied the request: no"#;
         for (status, kind) in [
             (status(403, webhook), ErrorKind::Invalid),
             (status(500, webhook), ErrorKind::Invalid),
@@ -161,6 +163,10 @@ mod tests {
             (of_object(404), ErrorKind::NotFound),
             (of_object(409), ErrorKind::Precondition),
             (status(429, "slow down"), ErrorKind::Exhausted),
+            (
+                status(429, "storage is (re)initializing"),
+                ErrorKind::Unavailable,
+            ),
             (status(503, "starting"), ErrorKind::Unavailable),
             (status(504, "timeout"), ErrorKind::Timeout),
         ] {

@@ -122,7 +122,9 @@ fn disks(data: &Value) -> Vec<(String, String)> {
     let volumes = items(data, "/spec/template/spec/volumes");
     let with_claim = |disk: &Value| {
         let name = text(disk, "/name");
-        let volume = volumes.iter().find(|volume| text(volume, "/name") == name)?;
+        let volume = volumes
+            .iter()
+            .find(|volume| text(volume, "/name") == name)?;
         Some((name.to_owned(), claim_of(volume)?.to_owned()))
     };
     let disks = items(data, &format!("{DOMAIN}/devices/disks")).iter();
@@ -174,11 +176,16 @@ fn trouble(data: &Value, printable: &str) -> String {
     let failure = condition(data, "Failure").filter(|c| is_true(c));
     let why = failure.or_else(|| {
         let unmet = |kind| condition(data, kind).filter(|c| !is_true(c));
-        unmet("PodScheduled").or_else(|| unmet("DataVolumesReady")).or_else(|| unmet("Ready"))
+        unmet("PodScheduled")
+            .or_else(|| unmet("DataVolumesReady"))
+            .or_else(|| unmet("Ready"))
     });
     let why = why.map(|c| text(c, "/message")).unwrap_or_default();
     let is_error = printable.starts_with("Err")
-        || matches!(printable, "CrashLoopBackOff" | "ImagePullBackOff" | "DataVolumeError");
+        || matches!(
+            printable,
+            "CrashLoopBackOff" | "ImagePullBackOff" | "DataVolumeError"
+        );
     match (is_error, why) {
         (true, "") => printable.to_owned(),
         (true, why) => format!("{printable}: {why}"),
@@ -225,7 +232,9 @@ fn running_card(entry: &Value) -> NicState {
 fn addresses(interfaces: &[Value]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for entry in interfaces {
-        let listed = items(entry, "/ipAddresses").iter().filter_map(Value::as_str);
+        let listed = items(entry, "/ipAddresses")
+            .iter()
+            .filter_map(Value::as_str);
         for ip in std::iter::once(text(entry, "/ipAddress")).chain(listed) {
             if !ip.is_empty() && !found.iter().any(|known| known == ip) {
                 found.push(ip.to_owned());
@@ -267,7 +276,9 @@ impl SnapshotFacts {
 
 fn taken(object: &DynamicObject) -> i64 {
     let said = text(&object.data, "/status/creationTime").parse();
-    let said = said.ok().map(|time: k8s_openapi::jiff::Timestamp| time.as_second());
+    let said = said
+        .ok()
+        .map(|time: k8s_openapi::jiff::Timestamp| time.as_second());
     let made = object.metadata.creation_timestamp.as_ref();
     said.or(made.map(|time| time.0.as_second())).unwrap_or(0)
 }

@@ -45,7 +45,11 @@ async fn visible(core: &Core, kind: Kind) -> Result<Vec<DynamicObject>> {
         Kind::Nad => core.cluster.everywhere(kind),
         _ => core.cluster.global(kind),
     };
-    match core.cluster.list_served(kind, api, &ListParams::default()).await {
+    match core
+        .cluster
+        .list_served(kind, api, &ListParams::default())
+        .await
+    {
         Ok(listed) => Ok(listed.unwrap_or_default().objects),
         Err(error) if error.kind == ErrorKind::PermissionDenied => Ok(Vec::new()),
         Err(error) => Err(error),

@@ -24,7 +24,9 @@ pub enum KubeconfigProblem {
     #[error("The kubeconfig names no cluster and user by its current context; set current-context")]
     NoContext,
     /// There is no service account.
-    #[error("This process does not run in a cluster, or has no service account there; give a kubeconfig")]
+    #[error(
+        "This process does not run in a cluster, or has no service account there; give a kubeconfig"
+    )]
     NotInCluster,
 }
 
@@ -142,15 +144,39 @@ mod tests {
     #[test]
     fn what_would_run_or_read_or_trust_is_refused() {
         for (cluster, user, word) in [
-            (SERVER, r#""exec": {"command": "sh", "args": ["-c", "id"]}"#, "exec"),
-            (SERVER, r#""auth-provider": {"name": "gcp", "config": {}}"#, "auth-provider"),
+            (
+                SERVER,
+                r#""exec": {"command": "sh", "args": ["-c", "id"]}"#,
+                "exec",
+            ),
+            (
+                SERVER,
+                r#""auth-provider": {"name": "gcp", "config": {}}"#,
+                "auth-provider",
+            ),
             (SERVER, r#""tokenFile": "/etc/shadow""#, "tokenFile"),
-            (SERVER, r#""client-certificate": "/x""#, "client-certificate"),
+            (
+                SERVER,
+                r#""client-certificate": "/x""#,
+                "client-certificate",
+            ),
             (SERVER, r#""client-key": "/x""#, "client-key"),
             (r#""server": "http://a""#, "", "TLS"),
-            (r#""server": "https://a", "insecure-skip-tls-verify": true"#, "", "insecure"),
-            (r#""server": "https://a", "certificate-authority": "/x""#, "", "authority"),
-            (r#""server": "https://a", "proxy-url": "http://p""#, "", "proxy"),
+            (
+                r#""server": "https://a", "insecure-skip-tls-verify": true"#,
+                "",
+                "insecure",
+            ),
+            (
+                r#""server": "https://a", "certificate-authority": "/x""#,
+                "",
+                "authority",
+            ),
+            (
+                r#""server": "https://a", "proxy-url": "http://p""#,
+                "",
+                "proxy",
+            ),
         ] {
             let error = checked(text(cluster, user).as_bytes()).expect_err(word);
             assert!(error.to_string().contains(word), "{error}");

@@ -48,11 +48,20 @@ pub(crate) fn joined(first: &str, second: &str) -> String {
     let hash = Sha256::digest(format!("{first}/{second}"));
     let end = whole.floor_char_boundary(LONGEST_LABEL - 9);
     let head = whole[..end].trim_end_matches(['-', '.']);
-    format!("{head}-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3])
+    format!(
+        "{head}-{:02x}{:02x}{:02x}{:02x}",
+        hash[0], hash[1], hash[2], hash[3]
+    )
 }
 
 fn cleaned(text: &str) -> String {
-    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let letter = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
     text.chars().map(letter).collect()
 }
 
@@ -88,7 +97,10 @@ mod tests {
     #[test]
     fn joined_names_fit_and_do_not_meet() {
         assert_eq!(joined("web", "data"), "web-data");
-        let (a, b) = (joined("web", "Before Update"), joined("web", "before-update"));
+        let (a, b) = (
+            joined("web", "Before Update"),
+            joined("web", "before-update"),
+        );
         assert_ne!(a, b);
         assert!(is_name(&a), "{a}");
         assert!(joined(&"a".repeat(63), "x").len() <= LONGEST_LABEL);

@@ -53,9 +53,8 @@ impl Kubevirt {
         // Whoever installed one first is right: there is one per process.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = config.client_config().await;
-        let client = client.map_err(|error| {
-            ProviderError::new(ErrorKind::Unauthenticated, error.to_string())
-        })?;
+        let client = client
+            .map_err(|error| ProviderError::new(ErrorKind::Unauthenticated, error.to_string()))?;
         let client = Client::try_from(client)
             .map_err(|error| errors::api("Using the credentials", &error))?;
         Ok(Self::with_client(client, &config))

@@ -4,17 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kube::core::DynamicObject;
-use polyvirt_contract::model::{
-    Owner, SnapshotContents, SnapshotCreated, SnapshotRequest, VmRef,
-};
+use polyvirt_contract::model::{Owner, SnapshotContents, SnapshotCreated, SnapshotRequest, VmRef};
 use polyvirt_contract::{ErrorKind, ProviderError, Result, SnapshotId, TaskId};
 use serde_json::{Value, json};
 
 use crate::cluster::Others;
 use crate::errors;
-use crate::kinds::{
-    DESCRIPTION, IDENTITY, Kind, SNAPSHOT_NAME, VmKey, items, label, owner, text,
-};
+use crate::kinds::{DESCRIPTION, IDENTITY, Kind, SNAPSHOT_NAME, VmKey, items, label, owner, text};
 use crate::map::objects::{Anchor, Marks};
 use crate::names;
 use crate::storage;
@@ -199,11 +195,20 @@ async fn go_back(core: &Core, vm: &VmRef, snapshot: &SnapshotId) -> Result<()> {
         Some(restore) => restore,
         None => begin_restore(core, &key, &found, snapshot).await?,
     };
-    let place = VmKey::new(&key.namespace, restore.metadata.name.clone().unwrap_or_default());
-    let done = |restore: Option<&DynamicObject>| restore.is_none_or(|r| is_complete(r) || failed(r).is_some());
+    let place = VmKey::new(
+        &key.namespace,
+        restore.metadata.name.clone().unwrap_or_default(),
+    );
+    let done = |restore: Option<&DynamicObject>| {
+        restore.is_none_or(|r| is_complete(r) || failed(r).is_some())
+    };
     core.until(Kind::Restore, &place, PATIENCE, done).await?;
     let restore = core.cluster.get(Kind::Restore, &place).await?;
-    if let Some(why) = restore.as_ref().filter(|r| !is_complete(r)).and_then(failed) {
+    if let Some(why) = restore
+        .as_ref()
+        .filter(|r| !is_complete(r))
+        .and_then(failed)
+    {
         return Err(errors::internal(format!("The restore failed: {why}")));
     }
     let (key, found) = core.allowed(vm).await?;

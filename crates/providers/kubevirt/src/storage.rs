@@ -94,11 +94,7 @@ async fn class_of(cluster: &Cluster, disk: &Disk) -> Result<Option<String>> {
 }
 
 /// What there is of a kind that a cluster need not have, or need not let us see.
-async fn visible(
-    cluster: &Cluster,
-    kind: Kind,
-    params: &ListParams,
-) -> Result<Vec<DynamicObject>> {
+async fn visible(cluster: &Cluster, kind: Kind, params: &ListParams) -> Result<Vec<DynamicObject>> {
     let listed = cluster.list_served(kind, cluster.global(kind), params);
     match listed.await {
         Ok(listed) => Ok(listed.unwrap_or_default().objects),
@@ -115,11 +111,17 @@ fn with_profile(said: &Shape, profile: &Value) -> Shape {
         modes.filter_map(Value::as_str).any(|word| word == mode)
     };
     let fits = |set: &&Value| {
-        let access = said.access_mode.as_deref().is_none_or(|mode| has(set, mode));
+        let access = said
+            .access_mode
+            .as_deref()
+            .is_none_or(|mode| has(set, mode));
         let volume = said.volume_mode.as_deref();
         access && volume.is_none_or(|mode| text(set, "/volumeMode") == mode)
     };
-    let shared = sets.iter().filter(fits).find(|set| has(set, "ReadWriteMany"));
+    let shared = sets
+        .iter()
+        .filter(fits)
+        .find(|set| has(set, "ReadWriteMany"));
     let Some(set) = shared.or_else(|| sets.iter().find(fits)) else {
         return said.clone();
     };
@@ -174,7 +176,10 @@ mod tests {
             volume_mode: volume.map(str::to_owned),
         };
         for (said, becomes) in [
-            (shape(None, None), shape(Some("ReadWriteMany"), Some("Block"))),
+            (
+                shape(None, None),
+                shape(Some("ReadWriteMany"), Some("Block")),
+            ),
             (
                 shape(None, Some("Filesystem")),
                 shape(Some("ReadWriteOnce"), Some("Filesystem")),

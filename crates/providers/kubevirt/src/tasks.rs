@@ -143,9 +143,7 @@ impl Begun {
                 TaskState::Failed(error) => Err(error.clone()),
                 _ => Ok(None),
             },
-            Ok(Err(_)) => Err(errors::internal(
-                "The work ended without a word; try again",
-            )),
+            Ok(Err(_)) => Err(errors::internal("The work ended without a word; try again")),
         }
     }
 }

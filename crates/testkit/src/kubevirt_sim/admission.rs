@@ -43,9 +43,16 @@ fn machine(vm: &Value) -> Option<String> {
     let domain = vm.pointer(&format!("{TEMPLATE}/domain"))?;
     let kind = word(domain, "/machine/type").unwrap_or("q35");
     if !kind.starts_with("q35") && !kind.starts_with("pc-q35") {
-        return Some(format!("machine type {kind} is not supported, allowed q35* pc-q35*"));
+        return Some(format!(
+            "machine type {kind} is not supported, allowed q35* pc-q35*"
+        ));
     }
-    for path in ["/firmware/bootloader/efi", "/features/acpi", "/features/apic", "/features/hyperv"] {
+    for path in [
+        "/firmware/bootloader/efi",
+        "/features/acpi",
+        "/features/apic",
+        "/features/hyperv",
+    ] {
         if domain.pointer(path).is_some_and(|value| !value.is_object()) {
             return Some(format!("{path} must be of type object"));
         }
@@ -71,13 +78,19 @@ fn cards(vm: &Value) -> Option<String> {
         }
     }
     let names = |path: &str| -> BTreeSet<&str> {
-        list(vm, path).iter().filter_map(|e| word(e, "/name")).collect()
+        list(vm, path)
+            .iter()
+            .filter_map(|e| word(e, "/name"))
+            .collect()
     };
     if names("/domain/devices/interfaces") != names("/networks") {
         return Some("interfaces and networks do not match".to_owned());
     }
-    let on_pods = list(vm, "/networks").iter().filter(|n| n.get("pod").is_some());
-    (on_pods.count() > 1).then(|| "more than one interface is connected to a pod network".to_owned())
+    let on_pods = list(vm, "/networks")
+        .iter()
+        .filter(|n| n.get("pod").is_some());
+    (on_pods.count() > 1)
+        .then(|| "more than one interface is connected to a pod network".to_owned())
 }
 
 fn disks(vm: &Value) -> Option<String> {
@@ -119,7 +132,10 @@ fn boot_order(vm: &Value) -> Option<String> {
 fn volumes(vm: &Value) -> Option<String> {
     let all = list(vm, "/volumes");
     for volume in all {
-        for path in ["/cloudInitNoCloud/userData", "/cloudInitConfigDrive/userData"] {
+        for path in [
+            "/cloudInitNoCloud/userData",
+            "/cloudInitConfigDrive/userData",
+        ] {
             if word(volume, path).is_some_and(|data| data.len() > LONGEST_DATA) {
                 return Some(format!("userdata exceeds {LONGEST_DATA} byte limit"));
             }
@@ -227,7 +243,9 @@ mod tests {
     }
 
     fn devices(devices: Value) -> Value {
-        vm(json!({"domain": {"devices": devices}, "networks": [{"name": "a", "pod": {}}], "volumes": [{"name": "d"}]}))
+        vm(
+            json!({"domain": {"devices": devices}, "networks": [{"name": "a", "pod": {}}], "volumes": [{"name": "d"}]}),
+        )
     }
 
     fn card(card: Value) -> Value {
@@ -238,23 +256,63 @@ mod tests {
     fn the_table_of_what_webhooks_answer_is_kept() {
         let long = "x".repeat(2049);
         for (object, says) in [
-            (json!({"spec": {"running": true, "runStrategy": "Always"}}), "mutually exclusive"),
+            (
+                json!({"spec": {"running": true, "runStrategy": "Always"}}),
+                "mutually exclusive",
+            ),
             (json!({"spec": {}}), "must be specified"),
-            (vm(json!({"domain": {"machine": {"type": "pc-i440fx"}}})), "pc-q35*"),
-            (vm(json!({"domain": {"firmware": {"bootloader": {"efi": true}}}})), "type object"),
-            (vm(json!({"domain": {"features": {"acpi": true}}})), "type object"),
-            (vm(json!({"domain": {"firmware": {"bootloader": {"efi": {"secureBoot": true}}}}})), "SMM"),
-            (card(json!({"name": "a", "model": "vmxnet3"})), "model vmxnet3"),
-            (card(json!({"name": "a", "macAddress": "02:00"})), "malformed"),
+            (
+                vm(json!({"domain": {"machine": {"type": "pc-i440fx"}}})),
+                "pc-q35*",
+            ),
+            (
+                vm(json!({"domain": {"firmware": {"bootloader": {"efi": true}}}})),
+                "type object",
+            ),
+            (
+                vm(json!({"domain": {"features": {"acpi": true}}})),
+                "type object",
+            ),
+            (
+                vm(json!({"domain": {"firmware": {"bootloader": {"efi": {"secureBoot": true}}}}})),
+                "SMM",
+            ),
+            (
+                card(json!({"name": "a", "model": "vmxnet3"})),
+                "model vmxnet3",
+            ),
+            (
+                card(json!({"name": "a", "macAddress": "02:00"})),
+                "malformed",
+            ),
             (card(json!({"name": "b"})), "do not match"),
             (card(json!({"name": "a", "bootOrder": 0})), "> 0"),
-            (devices(json!({"interfaces": [{"name": "a"}], "disks": [{"name": "d", "disk": {"bus": "nvme"}}]})), "bus nvme"),
-            (devices(json!({"interfaces": [{"name": "a", "bootOrder": 1}], "disks": [{"name": "d", "bootOrder": 1}]})), "not unique"),
-            (vm(json!({"volumes": [{"name": "c", "cloudInitNoCloud": {"userData": long}}]})), "2048"),
-            (json!({"spec": {"runStrategy": "Always", "dataVolumeTemplates": [{"metadata": {"name": "x"}}]}}), "not referenced"),
+            (
+                devices(
+                    json!({"interfaces": [{"name": "a"}], "disks": [{"name": "d", "disk": {"bus": "nvme"}}]}),
+                ),
+                "bus nvme",
+            ),
+            (
+                devices(
+                    json!({"interfaces": [{"name": "a", "bootOrder": 1}], "disks": [{"name": "d", "bootOrder": 1}]}),
+                ),
+                "not unique",
+            ),
+            (
+                vm(json!({"volumes": [{"name": "c", "cloudInitNoCloud": {"userData": long}}]})),
+                "2048",
+            ),
+            (
+                json!({"spec": {"runStrategy": "Always", "dataVolumeTemplates": [{"metadata": {"name": "x"}}]}}),
+                "not referenced",
+            ),
         ] {
             let refusal = refusal(&object);
-            assert!(refusal.as_deref().is_some_and(|text| text.contains(says)), "{object}: {refusal:?}");
+            assert!(
+                refusal.as_deref().is_some_and(|text| text.contains(says)),
+                "{object}: {refusal:?}"
+            );
         }
         assert_eq!(refusal(&card(json!({"name": "a", "bridge": {}}))), None);
     }

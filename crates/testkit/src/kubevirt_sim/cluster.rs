@@ -146,14 +146,43 @@ impl World {
         gone_is_fine(deleted.map(drop))
     }
 
-    /// Replaces the finalizers.
+    /// Keeps the object from going.
     pub(super) async fn hold(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        finalizer: &str,
+    ) -> kube::Result<()> {
+        let others = object.finalizers().iter().map(String::as_str);
+        let all: Vec<&str> = others.chain([finalizer]).collect();
+        self.finalize(kind, object, &all).await
+    }
+
+    /// Lets the object go, as far as it is held by this finalizer.
+    pub(super) async fn release(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        finalizer: &str,
+    ) -> kube::Result<()> {
+        let all = object.finalizers().iter().map(String::as_str);
+        let others: Vec<&str> = all.filter(|name| *name != finalizer).collect();
+        self.finalize(kind, object, &others).await
+    }
+
+    async fn finalize(
         &self,
         kind: Kind,
         object: &DynamicObject,
         finalizers: &[&str],
     ) -> kube::Result<()> {
-        let change = json!({"metadata": {"finalizers": finalizers}});
+        if object.finalizers() == finalizers {
+            return Ok(());
+        }
+        let change = json!({"metadata": {
+            "finalizers": finalizers,
+            "resourceVersion": object.resource_version(),
+        }});
         self.change(kind, object, &change).await
     }
 
@@ -177,8 +206,12 @@ impl World {
         self.put(binding, &admission::binding()).await
     }
 
-    async fn put(&self, words: [&str; 3], object: &Value) -> kube::Result<()> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource(words));
+    pub(super) async fn put(&self, words: [&str; 3], object: &Value) -> kube::Result<()> {
+        let client = self.client.clone();
+        let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource(words)),
+            None => Api::all_with(client, &resource(words)),
+        };
         let params = PatchParams::apply(MANAGER).force();
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         api.patch(name, &params, &Patch::Apply(object)).await?;

@@ -123,7 +123,10 @@ async fn copy(
 
 fn kept_annotations(clone: &DynamicObject, vm: &DynamicObject) -> Value {
     let filters = clone.data.pointer("/spec/annotationFilters");
-    let filters = filters.and_then(Value::as_array).cloned().unwrap_or_default();
+    let filters = filters
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
     let kept = vm
         .annotations()
         .iter()
@@ -178,7 +181,10 @@ fn readdress(clone: &DynamicObject, copy: &mut Value) {
 }
 
 fn patch(clone: &DynamicObject, copy: &mut Value) -> Patched {
-    let patches = clone.data.pointer("/spec/patches").and_then(Value::as_array);
+    let patches = clone
+        .data
+        .pointer("/spec/patches")
+        .and_then(Value::as_array);
     for text in patches.into_iter().flatten().filter_map(Value::as_str) {
         let operation = serde_json::from_str(text).map_err(|error| error.to_string())?;
         json_patch::patch(copy, &[operation]).map_err(|error| error.to_string())?;

@@ -14,15 +14,69 @@ enum Status {
 }
 
 const KINDS: &[(&str, &str, &str, &str, Status)] = &[
-    ("kubevirt.io", "v1", "VirtualMachine", "Namespaced", Status::Apart),
-    ("kubevirt.io", "v1", "VirtualMachineInstance", "Namespaced", Status::Within),
-    ("kubevirt.io", "v1", "VirtualMachineInstanceMigration", "Namespaced", Status::Apart),
-    ("cdi.kubevirt.io", "v1beta1", "DataVolume", "Namespaced", Status::Apart),
-    ("cdi.kubevirt.io", "v1beta1", "DataSource", "Namespaced", Status::Within),
-    ("cdi.kubevirt.io", "v1beta1", "StorageProfile", "Cluster", Status::Apart),
-    ("snapshot.kubevirt.io", "v1beta1", "VirtualMachineSnapshot", "Namespaced", Status::Apart),
-    ("snapshot.kubevirt.io", "v1beta1", "VirtualMachineRestore", "Namespaced", Status::Apart),
-    ("clone.kubevirt.io", "v1beta1", "VirtualMachineClone", "Namespaced", Status::Apart),
+    (
+        "kubevirt.io",
+        "v1",
+        "VirtualMachine",
+        "Namespaced",
+        Status::Apart,
+    ),
+    (
+        "kubevirt.io",
+        "v1",
+        "VirtualMachineInstance",
+        "Namespaced",
+        Status::Within,
+    ),
+    (
+        "kubevirt.io",
+        "v1",
+        "VirtualMachineInstanceMigration",
+        "Namespaced",
+        Status::Apart,
+    ),
+    (
+        "cdi.kubevirt.io",
+        "v1beta1",
+        "DataVolume",
+        "Namespaced",
+        Status::Apart,
+    ),
+    (
+        "cdi.kubevirt.io",
+        "v1beta1",
+        "DataSource",
+        "Namespaced",
+        Status::Within,
+    ),
+    (
+        "cdi.kubevirt.io",
+        "v1beta1",
+        "StorageProfile",
+        "Cluster",
+        Status::Apart,
+    ),
+    (
+        "snapshot.kubevirt.io",
+        "v1beta1",
+        "VirtualMachineSnapshot",
+        "Namespaced",
+        Status::Apart,
+    ),
+    (
+        "snapshot.kubevirt.io",
+        "v1beta1",
+        "VirtualMachineRestore",
+        "Namespaced",
+        Status::Apart,
+    ),
+    (
+        "clone.kubevirt.io",
+        "v1beta1",
+        "VirtualMachineClone",
+        "Namespaced",
+        Status::Apart,
+    ),
 ];
 
 /// The resource definitions of the simulator.

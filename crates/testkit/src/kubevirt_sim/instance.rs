@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::FAULT;
 use super::cluster::{Kind, NODES, World};
+use super::machine::INSTANCE_FINALIZER;
 
 /// How long a slow start takes.
 const SLOW: Duration = Duration::from_secs(3);
@@ -17,11 +18,16 @@ const SLOW: Duration = Duration::from_secs(3);
 pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Result<Action> {
     if instance.metadata.deletion_timestamp.is_some() {
         tokio::time::sleep(world.step).await;
-        world.hold(Kind::Vmi, instance, &[]).await?;
+        world
+            .release(Kind::Vmi, instance, INSTANCE_FINALIZER)
+            .await?;
         return Ok(Action::await_change());
     }
     let fault = instance.annotations().get(FAULT).map(String::as_str);
-    let phase = instance.data.pointer("/status/phase").and_then(Value::as_str);
+    let phase = instance
+        .data
+        .pointer("/status/phase")
+        .and_then(Value::as_str);
     match (phase, fault) {
         (None, _) => {
             let change = json!({"status": {"phase": "Scheduling"}});
@@ -72,5 +78,8 @@ fn running(instance: &DynamicObject) -> Value {
 
 fn address(number: u64, card: usize) -> String {
     let [a, b, c, ..] = number.to_le_bytes();
-    format!("10.{}.{b}.{c}", a.wrapping_add(u8::try_from(card).unwrap_or(0)))
+    format!(
+        "10.{}.{b}.{c}",
+        a.wrapping_add(u8::try_from(card).unwrap_or(0))
+    )
 }

@@ -10,7 +10,7 @@ use super::cluster::{Kind, World};
 
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// KubeVirt's own finalizer of instances.
-const INSTANCE_FINALIZER: &str = "foregroundDeleteVirtualMachine";
+pub(super) const INSTANCE_FINALIZER: &str = "foregroundDeleteVirtualMachine";
 const TEMPLATE: &str = "/spec/template/spec";
 
 /// Whether its volumes can be used.
@@ -27,7 +27,7 @@ pub(super) async fn pass(world: &World, vm: &DynamicObject) -> kube::Result<Acti
         return end(world, vm, instance.as_ref()).await;
     }
     if !vm.finalizers().iter().any(|name| name == FINALIZER) {
-        world.hold(Kind::Vm, vm, &[FINALIZER]).await?;
+        world.hold(Kind::Vm, vm, FINALIZER).await?;
         return Ok(Action::await_change());
     }
     let volumes = volumes(world, vm).await?;
@@ -61,7 +61,7 @@ async fn end(
 ) -> kube::Result<Action> {
     match instance {
         Some(instance) => world.delete(Kind::Vmi, instance).await?,
-        None => world.hold(Kind::Vm, vm, &[]).await?,
+        None => world.release(Kind::Vm, vm, FINALIZER).await?,
     }
     Ok(Action::await_change())
 }
@@ -118,10 +118,18 @@ async fn plug_in(world: &World, vm: &DynamicObject, instance: &DynamicObject) ->
     let wanted = list(&vm.data, &format!("{TEMPLATE}/volumes"));
     let has = list(&instance.data, "/spec/volumes");
     let hot = |volume: &&Value| {
-        let flags = ["/persistentVolumeClaim/hotpluggable", "/dataVolume/hotpluggable"];
-        flags.iter().any(|flag| volume.pointer(flag) == Some(&json!(true)))
+        let flags = [
+            "/persistentVolumeClaim/hotpluggable",
+            "/dataVolume/hotpluggable",
+        ];
+        flags
+            .iter()
+            .any(|flag| volume.pointer(flag) == Some(&json!(true)))
     };
-    let missing = wanted.iter().filter(hot).filter(|volume| !has.contains(volume));
+    let missing = wanted
+        .iter()
+        .filter(hot)
+        .filter(|volume| !has.contains(volume));
     let missing: Vec<Value> = missing.cloned().collect();
     let unplugged = |volume: &&Value| !hot(volume) || wanted.contains(volume);
     let kept: Vec<Value> = has.iter().filter(unplugged).cloned().collect();
@@ -144,9 +152,17 @@ fn needs_restart(vm: &DynamicObject, instance: &DynamicObject) -> bool {
         let wanted = vm.data.pointer(&format!("{TEMPLATE}{path}"));
         wanted != instance.data.pointer(&format!("/spec{path}"))
     };
-    let paths = ["/domain/cpu", "/domain/memory", "/networks", "/domain/firmware"];
+    let paths = [
+        "/domain/cpu",
+        "/domain/memory",
+        "/networks",
+        "/domain/firmware",
+    ];
     let names = |volumes: Vec<Value>| -> Vec<Value> {
-        volumes.into_iter().map(|volume| volume["name"].clone()).collect()
+        volumes
+            .into_iter()
+            .map(|volume| volume["name"].clone())
+            .collect()
     };
     let wanted = names(list(&vm.data, &format!("{TEMPLATE}/volumes")));
     let has = names(list(&instance.data, "/spec/volumes"));
@@ -160,7 +176,10 @@ fn status(vm: &DynamicObject, instance: Option<&DynamicObject>, volumes: &Volume
     let phase = instance.and_then(|i| i.data.pointer("/status/phase")?.as_str());
     let leaving = instance.is_some_and(|i| i.metadata.deletion_timestamp.is_some());
     let paused = instance.is_some_and(|i| has_condition(&i.data, "Paused"));
-    let unschedulable = vm.annotations().get(FAULT).is_some_and(|f| f == "Unschedulable");
+    let unschedulable = vm
+        .annotations()
+        .get(FAULT)
+        .is_some_and(|f| f == "Unschedulable");
     let printable = match (volumes, phase, leaving) {
         (_, _, true) => "Stopping",
         (_, Some("Running"), _) if paused => "Paused",
@@ -193,7 +212,8 @@ fn status(vm: &DynamicObject, instance: Option<&DynamicObject>, volumes: &Volume
 
 fn has_condition(data: &Value, kind: &str) -> bool {
     let all = list(data, "/status/conditions");
-    all.iter().any(|c| c["type"] == kind && c["status"] == "True")
+    all.iter()
+        .any(|c| c["type"] == kind && c["status"] == "True")
 }
 
 fn conditions(
@@ -202,10 +222,9 @@ fn conditions(
     volumes: &Volumes,
     unschedulable: bool,
 ) -> Value {
-    let condition = |kind: &str, status: &str, message: &str| {
-        json!({"type": kind, "status": status, "message": message, "lastTransitionTime": null})
-    };
-    let running = instance.is_some_and(|i| i.data.pointer("/status/phase") == Some(&json!("Running")));
+    let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "message": message, "lastTransitionTime": null});
+    let running =
+        instance.is_some_and(|i| i.data.pointer("/status/phase") == Some(&json!("Running")));
     let mut found = vec![match (running, volumes) {
         (true, _) => condition("Ready", "True", ""),
         (false, Volumes::Broken(name)) => {

@@ -16,6 +16,7 @@ mod crds;
 mod instance;
 mod machine;
 mod storage;
+mod subresources;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +85,9 @@ pub async fn start(client: Client, settings: Settings) -> Result<KubevirtSim, Er
         world.legislate().await?;
     }
     let mut controllers = JoinSet::new();
+    let server = subresources::Server::register(world.clone()).await?;
+    controllers.spawn(server.serve());
+    world.until_served().await?;
     controllers.spawn(run(world.clone(), Kind::Vm));
     controllers.spawn(run(world.clone(), Kind::Vmi));
     controllers.spawn(run(world.clone(), Kind::DataVolume));
@@ -103,9 +107,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 async fn run(world: Arc<World>, kind: Kind) {
     let api = world.all(kind);
-    let mut controller =
-        Controller::new_with(api, watcher::Config::default(), kind.resource())
-            .with_config(Config::default().concurrency(AT_ONCE));
+    let mut controller = Controller::new_with(api, watcher::Config::default(), kind.resource())
+        .with_config(Config::default().concurrency(AT_ONCE));
     if kind == Kind::Vm {
         let config = watcher::Config::default();
         let instances = world.all(Kind::Vmi);

@@ -11,6 +11,9 @@ use super::cluster::{Kind, World};
 /// An address of a host that there is not.
 const UNREACHABLE: &str = ".invalid";
 
+/// What every cluster puts on claims, and takes away when nobody uses them.
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
+
 pub(super) async fn volume(world: &World, volume: &DynamicObject) -> kube::Result<Action> {
     if volume.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
@@ -76,7 +79,7 @@ pub(super) async fn claim(world: &World, claim: &DynamicObject) -> kube::Result<
         if is_used(world, claim).await? {
             return Ok(Action::requeue(world.step * 5));
         }
-        world.hold(Kind::Claim, claim, &[]).await?;
+        world.release(Kind::Claim, claim, PROTECTION).await?;
         return Ok(Action::await_change());
     }
     let asked = claim.data.pointer("/spec/resources/requests");
@@ -100,7 +103,9 @@ async fn is_used(world: &World, claim: &DynamicObject) -> kube::Result<bool> {
     let instances = api.list(&ListParams::default()).await?;
     let names = |volume: &Value| {
         let places = ["/persistentVolumeClaim/claimName", "/dataVolume/name"];
-        places.iter().any(|p| volume.pointer(p) == Some(&json!(name)))
+        places
+            .iter()
+            .any(|p| volume.pointer(p) == Some(&json!(name)))
     };
     let volumes = instances.iter().flat_map(|instance| {
         let all = instance.data.pointer("/spec/volumes");

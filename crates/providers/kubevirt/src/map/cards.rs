@@ -31,14 +31,21 @@ enum Binding {
 }
 
 /// The cards of a VM. One without an address gets one that follows from the identity.
-pub(crate) fn cards(nics: &[NicSpec], options: &KubevirtOptions, identity: &str) -> Result<Vec<Card>> {
+pub(crate) fn cards(
+    nics: &[NicSpec],
+    options: &KubevirtOptions,
+    identity: &str,
+) -> Result<Vec<Card>> {
     let unsaid = NetworkOption::default();
     let one = |(index, nic): (usize, &NicSpec)| {
         let option = options.networks.get(&nic.name).unwrap_or(&unsaid);
         card(index, nic, option, identity)
     };
     let cards: Vec<Card> = nics.iter().enumerate().map(one).collect::<Result<_>>()?;
-    let on_pods = cards.iter().filter(|card| card.attachment.is_none()).count();
+    let on_pods = cards
+        .iter()
+        .filter(|card| card.attachment.is_none())
+        .count();
     if on_pods > 1 {
         let message = "KubeVirt plugs one card at most into the network of the pods; name a NetworkAttachmentDefinition for the others";
         return Err(ProviderError::invalid("spec.networks", message));

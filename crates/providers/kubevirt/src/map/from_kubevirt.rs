@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use polyvirt_contract::RequestId;
-use polyvirt_contract::model::{
-    DiskState, NicState, PowerState, SnapshotState, Stage, VmState,
-};
+use polyvirt_contract::model::{DiskState, NicState, PowerState, SnapshotState, Stage, VmState};
 
 use crate::facts::{InstanceFacts, SnapshotFacts, VmFacts};
 use crate::kinds::VmKey;
@@ -92,7 +90,10 @@ impl Known<'_> {
         let cards = names(&self.vm.cards) != names(&instance.cards);
         let differs = [
             ("spec.resources.cpu", wants.cpu != has.cpu),
-            ("spec.resources.memoryMiB", wants.memory_mib != has.memory_mib),
+            (
+                "spec.resources.memoryMiB",
+                wants.memory_mib != has.memory_mib,
+            ),
             ("spec.disks", disks),
             ("spec.networks", cards),
         ];

@@ -91,7 +91,11 @@ impl Layout {
             datastore: datastore.unwrap_or_default(),
         };
         let others = request.disks.iter().enumerate().map(|(index, disk)| {
-            place.further(index, disk, options.disks.get(&disk.name).unwrap_or(&unsaid))
+            place.further(
+                index,
+                disk,
+                options.disks.get(&disk.name).unwrap_or(&unsaid),
+            )
         });
         Ok(Self {
             others: others.collect(),

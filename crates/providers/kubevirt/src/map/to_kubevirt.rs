@@ -169,7 +169,11 @@ impl Wish<'_> {
             "rng": {},
         });
         put(&mut devices, "gpus", devices_of(&options.gpus));
-        put(&mut devices, "hostDevices", devices_of(&options.host_devices));
+        put(
+            &mut devices,
+            "hostDevices",
+            devices_of(&options.host_devices),
+        );
         if let Some(multiqueue) = options.network_multiqueue {
             devices["networkInterfaceMultiqueue"] = json!(multiqueue);
         }
@@ -204,7 +208,11 @@ impl Wish<'_> {
         disks.extend(self.layout.others.iter().map(|disk| self.disk(disk, None)));
         if let Some(cdrom) = &self.layout.cdrom {
             let mut entry = json!({"name": cdrom.volume, "cdrom": {"bus": "sata"}});
-            put(&mut entry, "bootOrder", json!(self.boots(BootDevice::Cdrom)));
+            put(
+                &mut entry,
+                "bootOrder",
+                json!(self.boots(BootDevice::Cdrom)),
+            );
             disks.push(entry);
         }
         if self.seed.is_some() {
@@ -216,7 +224,11 @@ impl Wish<'_> {
     fn disk(&self, disk: &Disk, boots: Option<usize>) -> Value {
         let live = self.live_entry("/spec/template/spec/domain/devices/disks", &disk.volume);
         let live_bus = live.map(|entry| text(entry, "/disk/bus"));
-        let usual = if self.is_plugged_in(disk) { "scsi" } else { "virtio" };
+        let usual = if self.is_plugged_in(disk) {
+            "scsi"
+        } else {
+            "virtio"
+        };
         let bus = disk
             .bus
             .as_deref()
@@ -378,7 +390,11 @@ fn resources(class: &ClassSpec) -> Value {
     let pair = |cpu: Option<i32>, memory: Option<i64>| {
         let mut found = json!({});
         put(&mut found, "cpu", json!(cpu.map(|n| format!("{n}m"))));
-        put(&mut found, "memory", json!(memory.map(|n| format!("{n}Mi"))));
+        put(
+            &mut found,
+            "memory",
+            json!(memory.map(|n| format!("{n}Mi"))),
+        );
         found
     };
     let mut resources = json!({});

@@ -123,7 +123,11 @@ impl Plan {
                 .apply(Kind::Secret, &secret, Others::Override)
                 .await?;
         }
-        for disk in self.layout.all().filter(|disk| !there.contains(&disk.volume)) {
+        for disk in self
+            .layout
+            .all()
+            .filter(|disk| !there.contains(&disk.volume))
+        {
             storage::provide(&core.cluster, &anchor, disk).await?;
         }
         self.provide_networks(core).await
@@ -137,7 +141,10 @@ impl Plan {
                 continue;
             };
             let object = objects::attachment(&self.key.namespace, attachment, config);
-            let applied = core.cluster.apply(Kind::Nad, &object, Others::Respect).await;
+            let applied = core
+                .cluster
+                .apply(Kind::Nad, &object, Others::Respect)
+                .await;
             match applied {
                 // Somebody else's definition of that name is used as it is.
                 Err(error) if error.kind == ErrorKind::Precondition => {}
@@ -160,7 +167,10 @@ fn place(core: &Core, request: &CreateVm, options: &KubevirtOptions) -> Result<V
         return Err(ProviderError::invalid("class.extraConfig", message));
     }
     let namespace = only.or_else(|| options.namespace.clone()).or(owners);
-    let name = options.vm_name.clone().unwrap_or_else(|| request.name.clone());
+    let name = options
+        .vm_name
+        .clone()
+        .unwrap_or_else(|| request.name.clone());
     Ok(VmKey::new(
         namespace.unwrap_or_else(|| NOBODYS.to_owned()),
         name,
@@ -205,7 +215,10 @@ fn may_go_on(plan: &Plan, live: &DynamicObject) -> Result<()> {
         return Err(name_conflict(&plan.key));
     }
     if live.metadata.deletion_timestamp.is_some() {
-        let message = format!("The VM {} is still being deleted; it is tried again", plan.key);
+        let message = format!(
+            "The VM {} is still being deleted; it is tried again",
+            plan.key
+        );
         return Err(errors::precondition(message));
     }
     Ok(())
@@ -233,10 +246,16 @@ async fn make(core: &Core, plan: &Plan, live: Option<&DynamicObject>) -> Result<
     let uid = vm.metadata.uid.clone().unwrap_or_default();
     plan.provide(core, &uid, &BTreeSet::new()).await?;
     let whole = plan.virtual_machine(run, Making::Done, Some(&vm.data), Hot::Stopped)?;
-    core.cluster
+    let made = core
+        .cluster
         .apply(Kind::Vm, &whole, Others::Respect)
-        .await
-        .map(drop)
+        .await?;
+    if annotation(&made, CREATING).is_none() {
+        return Ok(());
+    }
+    // Somebody else holds the mark too, such as a backup that was put back.
+    let unmark = json!({"metadata": {"annotations": {CREATING: null}}});
+    core.cluster.patch(Kind::Vm, &made, unmark).await.map(drop)
 }
 
 /// The VM is ours and whole if the same request was quicker elsewhere.

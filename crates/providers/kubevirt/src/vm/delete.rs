@@ -24,19 +24,17 @@ use crate::vm::Core;
 /// A guest may take minutes to end.
 const PATIENCE: Duration = Duration::from_mins(30);
 /// What belongs to a VM, in the order in which it goes: a volume before its claim, which CDI would make again.
-const PARTS: &[Kind] = &[
-    Kind::Snapshot,
-    Kind::DataVolume,
-    Kind::Claim,
-    Kind::Secret,
-];
+const PARTS: &[Kind] = &[Kind::Snapshot, Kind::DataVolume, Kind::Claim, Kind::Secret];
 
 /// Deletes the VM and its disks. `NotFound` means that it is already gone.
 pub(crate) async fn delete(core: &Arc<Core>, vm: &VmRef) -> Result<Option<TaskId>> {
     let (key, found) = core.allowed(vm).await?;
     core.cluster.delete(Kind::Vm, &found).await?;
     let work = finish(core.clone(), key.clone(), found);
-    core.tasks.begin(&format!("delete {key}"), work).answer().await
+    core.tasks
+        .begin(&format!("delete {key}"), work)
+        .answer()
+        .await
 }
 
 async fn finish(core: Arc<Core>, key: VmKey, vm: DynamicObject) -> Result<()> {
@@ -80,7 +78,10 @@ async fn networks(core: &Core, namespace: &str, names: &BTreeSet<String>) -> Res
         return Ok(());
     }
     let vms = core.cluster.api(Kind::Vm, namespace);
-    let vms = core.cluster.list(Kind::Vm, vms, &ListParams::default()).await?;
+    let vms = core
+        .cluster
+        .list(Kind::Vm, vms, &ListParams::default())
+        .await?;
     let used: BTreeSet<String> = vms.objects.iter().flat_map(attachments).collect();
     for name in names.difference(&used) {
         let key = VmKey::new(namespace, name);

@@ -92,6 +92,9 @@ pub(crate) async fn list(core: &Core) -> Result<Vec<VmState>> {
     )?;
     core.books.settle(Kind::Vm, Scope::All, &vms);
     core.books.settle(Kind::Vmi, Scope::All, &instances);
-    let keys = vms.objects.iter().filter_map(|vm| crate::facts::about(Kind::Vm, vm));
+    let keys = vms
+        .objects
+        .iter()
+        .filter_map(|vm| crate::facts::about(Kind::Vm, vm));
     Ok(keys.filter_map(|key| core.books.state(&key)).collect())
 }

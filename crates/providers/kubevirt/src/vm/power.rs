@@ -20,7 +20,11 @@ use crate::vm::Core;
 const ATTEMPTS: usize = 5;
 
 /// Changes the power state; a VM already there is a success.
-pub(crate) async fn power(core: &Core, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>> {
+pub(crate) async fn power(
+    core: &Core,
+    vm: &VmRef,
+    request: PowerRequest,
+) -> Result<Option<TaskId>> {
     let mut answer = Ok(());
     for _ in 0..ATTEMPTS {
         let (key, found) = core.allowed(vm).await?;
@@ -70,7 +74,12 @@ async fn set(core: &Core, vm: DynamicObject, run: &Run) -> Result<DynamicObject>
 }
 
 /// Stops the machine; the guest may take so long to end by itself.
-async fn off(core: &Core, key: &VmKey, vm: DynamicObject, grace: Duration) -> Result<DynamicObject> {
+async fn off(
+    core: &Core,
+    key: &VmKey,
+    vm: DynamicObject,
+    grace: Duration,
+) -> Result<DynamicObject> {
     if core.cluster.get(Kind::Vmi, key).await?.is_some() {
         subresource::stop(core, key, grace).await?;
     }

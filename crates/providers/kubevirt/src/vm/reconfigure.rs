@@ -24,6 +24,9 @@ use crate::{quantity, storage};
 /// How long KubeVirt may take to say whether a change waits for a restart.
 const VERDICT: Duration = Duration::from_secs(5);
 
+/// How often a change is tried against somebody who changes the VM at the same time.
+const ATTEMPTS: usize = 5;
+
 /// The claims of a VM by their names.
 type Claims = BTreeMap<String, DynamicObject>;
 
@@ -42,7 +45,7 @@ pub(crate) async fn reconfigure(
     let there = live_claims(&live).into_keys().collect();
     plan.provide(core, &uid, &there).await?;
     let hot = hot(core, &plan.key).await?;
-    let applied = apply(core, &plan, &live, hot).await?;
+    let applied = apply(core, vm, &plan, live, hot).await?;
     for disk in plan.layout.all() {
         grow(core, &applied, disk, &claims).await?;
     }
@@ -128,16 +131,41 @@ async fn hot(core: &Core, key: &VmKey) -> Result<Hot> {
 }
 
 /// Who changes the VM at the same moment makes the server refuse, and us look again.
-async fn apply(core: &Core, plan: &Plan, live: &DynamicObject, hot: Hot) -> Result<DynamicObject> {
+async fn apply(
+    core: &Core,
+    vm: &VmRef,
+    plan: &Plan,
+    live: DynamicObject,
+    hot: Hot,
+) -> Result<DynamicObject> {
+    let mut live = live;
+    for _ in 0..ATTEMPTS {
+        match apply_once(core, plan, &live, hot).await {
+            Err(error) if error.kind == ErrorKind::Precondition => {
+                (_, live) = core.allowed(vm).await?;
+            }
+            answer => return answer,
+        }
+    }
+    apply_once(core, plan, &live, hot).await
+}
+
+async fn apply_once(
+    core: &Core,
+    plan: &Plan,
+    live: &DynamicObject,
+    hot: Hot,
+) -> Result<DynamicObject> {
     let run = match text(&live.data, "/spec/runStrategy") {
-        "" => Run::Halted,
+        "" | "Halted" => Run::Halted,
         "Always" => Run::Always,
-        "Halted" => Run::Halted,
         other => Run::As(other.to_owned()),
     };
     let mut wanted = plan.virtual_machine(run, Making::Done, Some(&live.data), hot)?;
     wanted["metadata"]["resourceVersion"] = Value::from(live.metadata.resource_version.clone());
-    core.cluster.apply(Kind::Vm, &wanted, Others::Override).await
+    core.cluster
+        .apply(Kind::Vm, &wanted, Others::Override)
+        .await
 }
 
 async fn grow(core: &Core, vm: &DynamicObject, disk: &Disk, claims: &Claims) -> Result<()> {
@@ -178,10 +206,7 @@ async fn take_away(core: &Core, vm: &DynamicObject, claims: &Claims) -> Result<(
 
 fn volumes_of(vm: &DynamicObject) -> BTreeSet<String> {
     let volumes = items(&vm.data, "/spec/template/spec/volumes").iter();
-    volumes
-        .filter_map(claim_of)
-        .map(str::to_owned)
-        .collect()
+    volumes.filter_map(claim_of).map(str::to_owned).collect()
 }
 
 /// Waits until KubeVirt has judged the change, for then it is known what waits for a restart. It may be slow, or too old to

@@ -155,13 +155,6 @@ impl Lab {
         }
     }
 
-    pub fn reference(&self, name: &str) -> VmRef {
-        VmRef {
-            id: format!("{}/{name}", self.namespace).into(),
-            owner: Some(self.owner(name)),
-        }
-    }
-
     pub async fn make(&self, wish: CreateVm) -> VmRef {
         let owner = wish.owner.clone();
         let made = self.provider.create(wish).await.expect("made");
@@ -224,7 +217,10 @@ impl Lab {
 
     /// Writes an object as somebody else would.
     pub async fn put(&self, kind: &str, object: Value) {
-        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let name = object["metadata"]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned();
         let params = PatchParams::apply("somebody").force();
         let (api, patch) = (self.api(kind), Patch::Apply(object));
         api.patch(&name, &params, &patch).await.expect("written");

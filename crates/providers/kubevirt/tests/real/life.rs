@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::{SinkExt as _, StreamExt as _};
 use polyvirt_api::kubevirt::{Attachment, KubevirtOptions, NetworkOption};
 use polyvirt_contract::model::{
-    DiskSpec, NicSpec, PowerOp, PowerState, Stage, UserData, VmRef,
+    ConsoleKind, DiskSpec, NicSpec, PowerOp, PowerState, Stage, UserData, VmRef,
 };
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, Provider};
@@ -57,21 +58,33 @@ fn rich(lab: &Lab, name: &str) -> polyvirt_contract::model::CreateVm {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_that_belongs_to_a_vm_comes_and_goes_with_it() {
     let lab = Lab::new().await;
-    lab.put("NetworkAttachmentDefinition", bridge_network("others")).await;
+    lab.put("NetworkAttachmentDefinition", bridge_network("others"))
+        .await;
     let vm = lab.running(rich(&lab, "web")).await;
     let state = lab.until(&vm, |state| !state.ips.is_empty()).await;
     assert!(state.host.starts_with("sim-node-"), "{state:?}");
     assert_eq!(state.details["guest.os"], "Simulated Linux");
     assert_eq!(state.disks.as_ref().map(Vec::len), Some(1));
     assert_eq!(lab.names("DataVolume").await, ["web-root"]);
-    assert_eq!(lab.names("PersistentVolumeClaim").await, ["web-data", "web-root"]);
+    assert_eq!(
+        lab.names("PersistentVolumeClaim").await,
+        ["web-data", "web-root"]
+    );
     assert_eq!(lab.names("Secret").await, ["web-cloudinit"]);
-    assert_eq!(lab.names("NetworkAttachmentDefinition").await, ["others", "vlan12"]);
+    assert_eq!(
+        lab.names("NetworkAttachmentDefinition").await,
+        ["others", "vlan12"]
+    );
     let object = lab.get("VirtualMachine", "web").await;
     assert!(!object.to_string().contains("#cloud-config"), "{object}");
 
     delete(&lab, &vm).await;
-    for kind in ["VirtualMachine", "VirtualMachineInstance", "DataVolume", "Secret"] {
+    for kind in [
+        "VirtualMachine",
+        "VirtualMachineInstance",
+        "DataVolume",
+        "Secret",
+    ] {
         assert_eq!(lab.names(kind).await, Vec::<String>::new(), "{kind}");
     }
     assert_eq!(lab.names("NetworkAttachmentDefinition").await, ["others"]);
@@ -112,10 +125,13 @@ async fn a_change_of_somebody_else_is_told_within_a_second() {
     let lab = Lab::new().await;
     let vm = lab.running(lab.wish("web")).await;
     let mut stream = synced(&lab.provider).await;
-    lab.change("VirtualMachine", "web", json!({"spec": {"runStrategy": "Halted"}})).await;
-    let off = |event: &VmEvent| {
-        matches!(event, VmEvent::State(state) if state.id == vm.id && state.power == PowerState::Off)
-    };
+    lab.change(
+        "VirtualMachine",
+        "web",
+        json!({"spec": {"runStrategy": "Halted"}}),
+    )
+    .await;
+    let off = |event: &VmEvent| matches!(event, VmEvent::State(state) if state.id == vm.id && state.power == PowerState::Off);
     let (_, took) = first(&mut stream, off).await;
     println!("told after {took:?}");
     assert!(took < Duration::from_secs(1), "told after {took:?}");
@@ -154,9 +170,16 @@ async fn what_cannot_be_scheduled_is_told_and_can_be_stopped() {
     let vm = lab.make(lab.wish("big")).await;
     let fault = json!({"metadata": {"annotations": {FAULT: "Unschedulable"}}});
     lab.change("VirtualMachine", "big", fault).await;
-    lab.provider.power(&vm, PowerOp::On.into()).await.expect("accepted");
+    lab.provider
+        .power(&vm, PowerOp::On.into())
+        .await
+        .expect("accepted");
     let state = lab.until(&vm, |state| !state.fault.is_empty()).await;
-    assert!(state.fault.starts_with("ErrorUnschedulable: 0/2 nodes"), "{}", state.fault);
+    assert!(
+        state.fault.starts_with("ErrorUnschedulable: 0/2 nodes"),
+        "{}",
+        state.fault
+    );
     assert_eq!((state.power, state.stage), (PowerState::Off, Stage::Whole));
     lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
     lab.until(&vm, |state| state.fault.is_empty()).await;
@@ -180,14 +203,20 @@ async fn a_create_that_died_half_way_goes_on() {
     // What a provider leaves that dies after the VirtualMachine: the mark, and neither claim nor Secret.
     let creating = json!({"metadata": {"annotations": {"polyvirt.io/creating": "true"}}});
     lab.change("VirtualMachine", "web", creating).await;
-    lab.api("Secret").delete("web-cloudinit", &Default::default()).await.expect("deleted");
+    lab.api("Secret")
+        .delete("web-cloudinit", &Default::default())
+        .await
+        .expect("deleted");
     assert_eq!(lab.state(&vm).await.stage, Stage::Creating);
-    let found = lab.provider.find(&lab.owner("web").identity).await.expect("an answer");
+    let found = lab
+        .provider
+        .find(&lab.owner("web").identity)
+        .await
+        .expect("an answer");
     assert_eq!(found.map(|state| state.stage), Some(Stage::Creating));
     lab.make(rich(&lab, "web")).await;
     assert_eq!(lab.names("Secret").await, ["web-cloudinit"]);
-    let stage = lab.state(&vm).await.stage;
-    println!("after the second request: {stage:?}");
+    assert_eq!(lab.state(&vm).await.stage, Stage::Whole);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -221,8 +250,54 @@ async fn a_vm_that_is_being_deleted_is_not_started() {
     lab.change("VirtualMachine", "web", hold).await;
     lab.provider.delete(&vm).await.expect("accepted");
     assert_eq!(lab.state(&vm).await.stage, Stage::Deleting);
-    let error = lab.provider.power(&vm, PowerOp::On.into()).await.expect_err("refused");
+    let error = lab
+        .provider
+        .power(&vm, PowerOp::On.into())
+        .await
+        .expect_err("refused");
     assert_eq!(error.kind, ErrorKind::Precondition);
-    let again = lab.provider.create(lab.wish("web")).await.expect_err("refused");
+    let again = lab
+        .provider
+        .create(lab.wish("web"))
+        .await
+        .expect_err("refused");
     assert_eq!(again.kind, ErrorKind::Precondition);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_console_carries_bytes_both_ways() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let session = lab.provider.console(&vm, ConsoleKind::Serial).await;
+    let mut session = session.expect("attached");
+    let greeting = session.output.next().await.expect("bytes").expect("bytes");
+    assert!(
+        greeting.starts_with(b"web: Simulated Linux"),
+        "{greeting:?}"
+    );
+    session
+        .input
+        .send(Bytes::from_static(b"root\r"))
+        .await
+        .expect("sent");
+    let echo = session.output.next().await.expect("bytes").expect("bytes");
+    assert_eq!(echo, "root\r");
+    lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
+    let error = lab
+        .provider
+        .console(&vm, ConsoleKind::Vnc)
+        .await
+        .expect_err("off");
+    assert_eq!(error.kind, ErrorKind::Precondition);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_vm_is_told_as_such() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let condition = json!({"type": "Paused", "status": "True", "lastTransitionTime": null});
+    let paused = json!({"status": {"conditions": [condition]}});
+    lab.change("VirtualMachineInstance", "web", paused).await;
+    lab.until(&vm, |state| state.power == PowerState::Suspended)
+        .await;
 }

@@ -31,23 +31,39 @@ async fn two_hundred_vms_run_and_then_nobody_writes() {
         all.iter().filter(|vm| vm.power == PowerState::On).count()
     };
     while on().await < VMS {
-        assert!(begin.elapsed() < Duration::from_secs(90), "{} run", on().await);
+        assert!(
+            begin.elapsed() < Duration::from_secs(90),
+            "{} run",
+            on().await
+        );
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    println!("{VMS} VMs asked for in {asked:?}, running after {:?}", begin.elapsed());
+    println!(
+        "{VMS} VMs asked for in {asked:?}, running after {:?}",
+        begin.elapsed()
+    );
 
     let look = Instant::now();
     let mut stream = synced(&lab.provider).await;
-    println!("a stream of {VMS} VMs is in step after {:?}", look.elapsed());
+    println!(
+        "a stream of {VMS} VMs is in step after {:?}",
+        look.elapsed()
+    );
     // The simulator's last words about its machines.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let writes = || {
         let entries = audit::read(&log).expect("an audit log");
-        entries.iter().filter(|entry| entry.is_write() && !entry.user.starts_with("system:")).count()
+        entries
+            .iter()
+            .filter(|entry| entry.is_write() && !entry.user.starts_with("system:"))
+            .count()
     };
     let before = writes();
     lab.provider.list_vms().await.expect("a list");
-    first(&mut stream, |event| *event == polyvirt_contract::watch::VmEvent::Heartbeat).await;
+    first(&mut stream, |event| {
+        *event == polyvirt_contract::watch::VmEvent::Heartbeat
+    })
+    .await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(writes() - before, 0, "somebody writes at rest");
 }

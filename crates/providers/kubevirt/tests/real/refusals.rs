@@ -30,8 +30,7 @@ async fn who_may_not_is_told_so() {
     let plane = polyvirt_testkit::shared().await.expect("a control plane");
     let client = plane.client_as("nobody", &[]).expect("a client");
     let url = polyvirt_provider_kubevirt::KubevirtConfig::from_url("kubevirt://kubeconfig");
-    let nobody =
-        polyvirt_provider_kubevirt::Kubevirt::with_client(client, &url.expect("readable"));
+    let nobody = polyvirt_provider_kubevirt::Kubevirt::with_client(client, &url.expect("readable"));
     let error = nobody.create(lab.wish("web")).await.expect_err("refused");
     assert_eq!(error.kind, ErrorKind::PermissionDenied, "{error}");
     assert!(error.message.contains("nobody"), "{error}");
