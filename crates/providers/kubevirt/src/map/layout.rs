@@ -197,10 +197,10 @@ impl Source {
         if image.format == BLANK {
             return Ok(Self::Empty);
         }
-        let place = |text: &str| match text.trim_start_matches('/').split_once('/') {
-            Some(("", name)) => VmKey::new(namespace, name),
-            Some((there, name)) => VmKey::new(there, name),
-            None => VmKey::new(namespace, text),
+        let place = |text: &str| {
+            let text = text.trim_start_matches('/');
+            let (there, name) = text.split_once('/').unwrap_or((namespace, text));
+            VmKey::new(there, name)
         };
         if !image.url.is_empty() {
             return Self::of_url(image, place);
