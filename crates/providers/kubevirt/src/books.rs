@@ -242,6 +242,10 @@ mod tests {
 
     use super::*;
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "tables read better without references"
+    )]
     fn object(version: u64, data: Value) -> DynamicObject {
         let mut whole = json!({
             "apiVersion": "v1", "kind": "X",

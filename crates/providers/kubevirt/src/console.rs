@@ -71,9 +71,9 @@ async fn open(core: &Core, path: &str) -> Result<Socket> {
                 "The VM has no console now; it may be starting",
             ));
         }
-        code => {
+        other => {
             let status = kube::core::Status::failure("KubeVirt gave no websocket", "");
-            return Err(errors::answered(DOING, &status.with_code(code)));
+            return Err(errors::answered(DOING, &status.with_code(other)));
         }
     }
     let upgraded = hyper::upgrade::on(response)

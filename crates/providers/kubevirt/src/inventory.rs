@@ -103,10 +103,10 @@ fn health(node: &DynamicObject) -> HostHealth {
     if ready.is_none_or(|c| text(c, "/status") != "True") {
         return HostHealth::Down;
     }
-    match cordoned.and_then(Value::as_bool) == Some(true) || refuses {
-        true => HostHealth::Cordoned,
-        false => HostHealth::Ready,
+    if cordoned.and_then(Value::as_bool) == Some(true) || refuses {
+        return HostHealth::Cordoned;
     }
+    HostHealth::Ready
 }
 
 /// A cluster does not tell how much room a storage class has.

@@ -34,8 +34,8 @@ pub(crate) fn is_mac(text: &str) -> bool {
 /// A MAC address that belongs to one card of one VM: local, and the same whenever it is asked for.
 pub(crate) fn mac(identity: &str, card: &str) -> String {
     let hash = Sha256::digest(format!("{identity}/{card}"));
-    let [a, b, c, d, e] = [hash[0], hash[1], hash[2], hash[3], hash[4]];
-    format!("02:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}")
+    let bytes: Vec<String> = hash[..5].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("02:{}", bytes.join(":"))
 }
 
 /// One name of two that fits; what is cut off stays in a hash.

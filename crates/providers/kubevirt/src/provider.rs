@@ -90,13 +90,11 @@ impl Kubevirt {
 #[async_trait]
 impl Provider for Kubevirt {
     async fn validate(&self) -> Result<()> {
-        match self.core.cluster.serves(Kind::Vm).await? {
-            true => Ok(()),
-            false => Err(ProviderError::new(
-                ErrorKind::Unavailable,
-                "The cluster answers and has no KubeVirt; install it",
-            )),
+        if self.core.cluster.serves(Kind::Vm).await? {
+            return Ok(());
         }
+        let message = "The cluster answers and has no KubeVirt; install it";
+        Err(ProviderError::new(ErrorKind::Unavailable, message))
     }
 
     async fn capabilities(&self) -> Result<Capabilities> {
@@ -120,7 +118,7 @@ impl Provider for Kubevirt {
     }
 
     async fn reconfigure(&self, vm: &VmRef, desired: CreateVm) -> Result<Option<TaskId>> {
-        vm::reconfigure(&self.core, vm, desired).await
+        Box::pin(vm::reconfigure(&self.core, vm, desired)).await
     }
 
     async fn describe(&self, vm: &VmId) -> Result<Option<VmState>> {
@@ -153,7 +151,7 @@ impl Provider for Kubevirt {
     }
 
     async fn list_vms(&self) -> Result<Vec<VmState>> {
-        vm::list(&self.core).await
+        Box::pin(vm::list(&self.core)).await
     }
 
     async fn find(&self, identity: &Identity) -> Result<Option<VmState>> {
@@ -169,7 +167,7 @@ impl Provider for Kubevirt {
     }
 
     async fn inventory(&self) -> Result<Inventory> {
-        inventory::inventory(&self.core).await
+        Box::pin(inventory::inventory(&self.core)).await
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

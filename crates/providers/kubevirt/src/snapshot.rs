@@ -46,13 +46,11 @@ pub(crate) async fn create(
 
 /// A kind that a cluster need not have.
 pub(crate) async fn served(core: &Core, kind: Kind, what: &str) -> Result<()> {
-    match core.cluster.serves(kind).await? {
-        true => Ok(()),
-        false => Err(ProviderError::new(
-            ErrorKind::Unsupported,
-            format!("The cluster has no {} and so no {what}", kind.name()),
-        )),
+    if core.cluster.serves(kind).await? {
+        return Ok(());
     }
+    let message = format!("The cluster has no {} and so no {what}", kind.name());
+    Err(ProviderError::new(ErrorKind::Unsupported, message))
 }
 
 async fn take(
@@ -231,10 +229,8 @@ fn is_complete(restore: &DynamicObject) -> bool {
 
 fn failed(restore: &DynamicObject) -> Option<String> {
     let all = items(&restore.data, "/status/conditions").iter();
-    let found = all
-        .filter(|c| text(c, "/type") == "Failure" && text(c, "/status") == "True")
-        .map(|c| text(c, "/reason").to_owned());
-    found.last()
+    let mut found = all.filter(|c| text(c, "/type") == "Failure" && text(c, "/status") == "True");
+    found.next().map(|c| text(c, "/reason").to_owned())
 }
 
 async fn under_way(

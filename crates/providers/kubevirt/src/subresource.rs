@@ -31,9 +31,12 @@ pub(crate) async fn stop(core: &Core, key: &VmKey, grace: Duration) -> Result<()
     let response = core.cluster.ask("Stopping the VM", sent).await?;
     match response.status().as_u16() {
         200..300 | 404 | 409 | 503 => Ok(()),
-        code => {
+        other => {
             let status = kube::core::Status::failure("KubeVirt refused to stop it", "");
-            Err(errors::answered("Stopping the VM", &status.with_code(code)))
+            Err(errors::answered(
+                "Stopping the VM",
+                &status.with_code(other),
+            ))
         }
     }
 }

@@ -235,6 +235,10 @@ pub(super) fn binding() -> Value {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "tables read better without references"
+)]
 mod tests {
     use super::*;
 

@@ -184,9 +184,9 @@ async fn unpause(State(world): Shared, Path(place): Named) -> Response {
     paused(&world, &place, "False").await
 }
 
-async fn paused(world: &World, place: &(String, String), word: &str) -> Response {
+async fn paused(world: &World, place: &(String, String), is_so: &str) -> Response {
     let condition = json!({
-        "type": "Paused", "status": word, "lastTransitionTime": null, "lastProbeTime": null,
+        "type": "Paused", "status": is_so, "lastTransitionTime": null, "lastProbeTime": null,
     });
     let change = json!({"status": {"conditions": [condition]}});
     changed(world, Kind::Vmi, place, &change).await

@@ -35,7 +35,7 @@ pub(crate) enum Source {
     /// A VolumeSnapshot.
     Snapshot(VmKey),
     /// Whatever a DataSource of CDI points to.
-    DataSource(VmKey),
+    Pointer(VmKey),
 }
 
 /// A disk and its claim.
@@ -125,7 +125,7 @@ impl Chosen<'_> {
         let said = said.filter(|gib| *gib > 0).map(quantity::of_gib);
         let copied = matches!(
             source,
-            Source::Claim(_) | Source::Snapshot(_) | Source::DataSource(_)
+            Source::Claim(_) | Source::Snapshot(_) | Source::Pointer(_)
         );
         let unsaid = (!copied).then(|| quantity::of_gib(ROOT_GIB));
         Ok(Disk {
@@ -209,7 +209,7 @@ impl Source {
             return Ok(Self::Claim(place(&image.path)));
         }
         if !image.template_name.is_empty() {
-            return Ok(Self::DataSource(place(&image.template_name)));
+            return Ok(Self::Pointer(place(&image.template_name)));
         }
         let message = "A VM needs an image: an address, a claim, a DataSource, or an empty disk";
         Err(ProviderError::invalid("spec.imageRef", message))

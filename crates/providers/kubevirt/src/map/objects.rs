@@ -165,7 +165,7 @@ fn filled(source: &Source) -> Value {
         Source::Gcs { url } => json!({"source": {"gcs": {"url": url}}}),
         Source::Claim(key) => json!({"source": {"pvc": place(key)}}),
         Source::Snapshot(key) => json!({"source": {"snapshot": place(key)}}),
-        Source::DataSource(key) => {
+        Source::Pointer(key) => {
             let mut reference = place(key);
             reference["kind"] = json!("DataSource");
             json!({"sourceRef": reference})

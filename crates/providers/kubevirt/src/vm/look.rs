@@ -18,21 +18,14 @@ pub(crate) async fn describe(core: &Core, id: &VmId) -> Result<Option<VmState>> 
     let Some(found) = vm.objects.first() else {
         return crate::clone::under_way(core, &key).await;
     };
-    let instance = core.cluster.look(Kind::Vmi, &key);
-    match label(found, IDENTITY) {
-        Some(identity) => {
-            let (instance, (), ()) = futures::try_join!(
-                instance,
-                parts(core, Kind::Claim, &key, identity),
-                parts(core, Kind::Snapshot, &key, identity)
-            )?;
-            core.books.settle(Kind::Vmi, Scope::Vm(&key), &instance);
-        }
-        None => {
-            let instance = instance.await?;
-            core.books.settle(Kind::Vmi, Scope::Vm(&key), &instance);
-        }
+    if let Some(identity) = label(found, IDENTITY) {
+        futures::try_join!(
+            parts(core, Kind::Claim, &key, identity),
+            parts(core, Kind::Snapshot, &key, identity)
+        )?;
     }
+    let instance = core.cluster.look(Kind::Vmi, &key).await?;
+    core.books.settle(Kind::Vmi, Scope::Vm(&key), &instance);
     Ok(core.books.state(&key))
 }
 

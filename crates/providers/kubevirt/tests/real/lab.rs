@@ -199,7 +199,7 @@ impl Lab {
         };
         let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         if kind == "NetworkAttachmentDefinition" {
-            resource.plural = "network-attachment-definitions".to_owned();
+            resource.plural = String::from("network-attachment-definitions");
         }
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
+use kube::api::DeleteParams;
 use polyvirt_api::kubevirt::{Attachment, KubevirtOptions, NetworkOption};
 use polyvirt_contract::model::{
     ConsoleKind, DiskSpec, NicSpec, PowerOp, PowerState, Stage, UserData, VmRef,
@@ -204,7 +205,7 @@ async fn a_create_that_died_half_way_goes_on() {
     let creating = json!({"metadata": {"annotations": {"polyvirt.io/creating": "true"}}});
     lab.change("VirtualMachine", "web", creating).await;
     lab.api("Secret")
-        .delete("web-cloudinit", &Default::default())
+        .delete("web-cloudinit", &DeleteParams::default())
         .await
         .expect("deleted");
     assert_eq!(lab.state(&vm).await.stage, Stage::Creating);

@@ -11,6 +11,7 @@
 
 mod adoption;
 mod conformance;
+mod kills;
 mod lab;
 mod life;
 mod many;
