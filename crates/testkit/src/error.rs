@@ -158,6 +158,14 @@ pub enum Error {
     #[error("The kubeconfig is not usable: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
 
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+
+    /// An object of ours is not what the API server takes.
+    #[error("Cannot write an object: {0}")]
+    Object(#[from] serde_json::Error),
+
     /// What the API server answered.
     #[error("The API server refused: {0}")]
     Kube(#[from] kube::Error),

@@ -21,6 +21,7 @@ mod error;
 mod flags;
 mod keeper;
 mod kubeconfig;
+pub mod kubevirt_sim;
 pub mod local;
 mod pki;
 mod ports;

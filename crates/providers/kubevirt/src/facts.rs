@@ -1,0 +1,284 @@
+//! What is worth remembering of an object: a tenth of its size, and already read.
+
+use kube::core::DynamicObject;
+use polyvirt_contract::model::{GuestDisks, NicState, Owner, SnapshotState};
+use serde_json::Value;
+
+use crate::kinds::{
+    CREATING, DESCRIPTION, Kind, LAST_REQUEST, SNAPSHOT_NAME, VM, VmKey, annotation, items, owner,
+    text,
+};
+use crate::map::to_kubevirt::claim_of;
+use crate::quantity;
+
+const DOMAIN: &str = "/spec/template/spec/domain";
+
+/// What an object says about a VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fact {
+    Vm(Box<VmFacts>),
+    Instance(Box<InstanceFacts>),
+    /// Bytes that a claim asks for.
+    Claim(u64),
+    Snapshot(Box<SnapshotFacts>),
+}
+
+/// A VirtualMachine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VmFacts {
+    pub(crate) owner: Option<Owner>,
+    pub(crate) is_deleting: bool,
+    pub(crate) is_creating: bool,
+    pub(crate) printable: String,
+    pub(crate) size: Size,
+    /// Volume and claim; the first is the first disk.
+    pub(crate) disks: Vec<(String, String)>,
+    pub(crate) cards: Vec<NicState>,
+    pub(crate) needs_restart: bool,
+    /// What KubeVirt says is wrong; empty if nothing.
+    pub(crate) trouble: String,
+    pub(crate) last_request: String,
+}
+
+/// A VirtualMachineInstance: the machine while it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InstanceFacts {
+    pub(crate) phase: String,
+    pub(crate) is_paused: bool,
+    pub(crate) node: String,
+    pub(crate) ips: Vec<String>,
+    pub(crate) size: Size,
+    pub(crate) volumes: Vec<String>,
+    pub(crate) cards: Vec<NicState>,
+    pub(crate) guest_os: String,
+}
+
+/// A snapshot, and whether it is whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SnapshotFacts {
+    pub(crate) is_whole: bool,
+    pub(crate) state: SnapshotState,
+}
+
+/// CPUs and MiB; 0 if unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) cpu: u32,
+    pub(crate) memory_mib: u64,
+}
+
+impl Fact {
+    /// `None` for kinds that say nothing about a VM's state.
+    pub(crate) fn read(kind: Kind, object: &DynamicObject) -> Option<Self> {
+        match kind {
+            Kind::Vm => Some(Self::Vm(Box::new(VmFacts::read(object)))),
+            Kind::Vmi => Some(Self::Instance(Box::new(InstanceFacts::read(&object.data)))),
+            Kind::Claim => Some(Self::Claim(claim_bytes(&object.data))),
+            Kind::Snapshot => Some(Self::Snapshot(Box::new(SnapshotFacts::read(object)))),
+            _ => None,
+        }
+    }
+}
+
+/// The VM that an object is about.
+pub(crate) fn about(kind: Kind, object: &DynamicObject) -> Option<VmKey> {
+    let namespace = object.metadata.namespace.clone()?;
+    let name = match kind {
+        Kind::Vm | Kind::Vmi => object.metadata.name.clone()?,
+        Kind::Snapshot => text(&object.data, "/spec/source/name").to_owned(),
+        _ => annotation(object, VM)?.to_owned(),
+    };
+    Some(VmKey { namespace, name })
+}
+
+/// Bytes that a claim asks for.
+pub(crate) fn claim_bytes(claim: &Value) -> u64 {
+    quantity::parse(text(claim, "/spec/resources/requests/storage")).unwrap_or(0)
+}
+
+impl VmFacts {
+    fn read(object: &DynamicObject) -> Self {
+        let data = &object.data;
+        let printable = text(data, "/status/printableStatus").to_owned();
+        Self {
+            owner: owner(object),
+            is_deleting: object.metadata.deletion_timestamp.is_some(),
+            is_creating: annotation(object, CREATING).is_some(),
+            trouble: trouble(data, &printable),
+            printable,
+            size: spec_size(data, DOMAIN),
+            disks: disks(data),
+            cards: cards(items(data, &format!("{DOMAIN}/devices/interfaces"))),
+            needs_restart: condition(data, "RestartRequired").is_some_and(is_true),
+            last_request: annotation(object, LAST_REQUEST)
+                .unwrap_or_default()
+                .to_owned(),
+        }
+    }
+}
+
+/// Disks with a claim, in the order of the machine; media that come and go are none.
+fn disks(data: &Value) -> Vec<(String, String)> {
+    let volumes = items(data, "/spec/template/spec/volumes");
+    let with_claim = |disk: &Value| {
+        let name = text(disk, "/name");
+        let volume = volumes
+            .iter()
+            .find(|volume| text(volume, "/name") == name)?;
+        Some((name.to_owned(), claim_of(volume)?.to_owned()))
+    };
+    let disks = items(data, &format!("{DOMAIN}/devices/disks")).iter();
+    disks
+        .filter(|disk| disk.get("cdrom").is_none())
+        .filter_map(with_claim)
+        .collect()
+}
+
+fn cards(entries: &[Value]) -> Vec<NicState> {
+    let card = |entry: &Value| NicState {
+        name: text(entry, "/name").to_owned(),
+        mac: text(entry, "/macAddress").to_ascii_lowercase(),
+        ip: String::new(),
+    };
+    entries.iter().map(card).collect()
+}
+
+fn spec_size(data: &Value, domain: &str) -> Size {
+    let cpu = data.pointer(&format!("{domain}/cpu"));
+    let guest = text(data, &format!("{domain}/memory/guest"));
+    let asked = text(data, &format!("{domain}/resources/requests/memory"));
+    let memory = [guest, asked].into_iter().find(|text| !text.is_empty());
+    Size {
+        cpu: cpu.map_or(0, cpus),
+        memory_mib: memory.and_then(quantity::mib).unwrap_or(0),
+    }
+}
+
+fn cpus(topology: &Value) -> u32 {
+    let count = |key: &str| {
+        let found = topology.get(key).and_then(Value::as_u64).unwrap_or(1);
+        u32::try_from(found.max(1)).unwrap_or(1)
+    };
+    count("sockets") * count("cores") * count("threads")
+}
+
+fn condition<'a>(data: &'a Value, kind: &str) -> Option<&'a Value> {
+    let all = items(data, "/status/conditions");
+    all.iter().find(|entry| text(entry, "/type") == kind)
+}
+
+fn is_true(condition: &Value) -> bool {
+    text(condition, "/status") == "True"
+}
+
+/// What KubeVirt calls an error, with the words of the condition that explains it.
+fn trouble(data: &Value, printable: &str) -> String {
+    let failure = condition(data, "Failure").filter(|c| is_true(c));
+    let why = failure.or_else(|| {
+        let unmet = |kind| condition(data, kind).filter(|c| !is_true(c));
+        unmet("PodScheduled")
+            .or_else(|| unmet("DataVolumesReady"))
+            .or_else(|| unmet("Ready"))
+    });
+    let why = why.map(|c| text(c, "/message")).unwrap_or_default();
+    let is_error = printable.starts_with("Err")
+        || matches!(
+            printable,
+            "CrashLoopBackOff" | "ImagePullBackOff" | "DataVolumeError"
+        );
+    match (is_error, why) {
+        (true, "") => printable.to_owned(),
+        (true, why) => format!("{printable}: {why}"),
+        (false, why) if failure.is_some() => why.to_owned(),
+        (false, _) => String::new(),
+    }
+}
+
+impl InstanceFacts {
+    fn read(data: &Value) -> Self {
+        let interfaces = items(data, "/status/interfaces");
+        let spec = spec_size(data, "/spec/domain");
+        let now = data.pointer("/status/currentCPUTopology").map(cpus);
+        let memory = quantity::mib(text(data, "/status/memory/guestCurrent"));
+        Self {
+            phase: text(data, "/status/phase").to_owned(),
+            is_paused: condition(data, "Paused").is_some_and(is_true),
+            node: text(data, "/status/nodeName").to_owned(),
+            ips: addresses(interfaces),
+            size: Size {
+                cpu: now.unwrap_or(spec.cpu),
+                memory_mib: memory.filter(|mib| *mib > 0).unwrap_or(spec.memory_mib),
+            },
+            volumes: volume_names(data),
+            cards: interfaces.iter().map(running_card).collect(),
+            guest_os: text(data, "/status/guestOSInfo/prettyName").to_owned(),
+        }
+    }
+}
+
+fn volume_names(data: &Value) -> Vec<String> {
+    let volumes = items(data, "/spec/volumes").iter();
+    volumes.map(|v| text(v, "/name").to_owned()).collect()
+}
+
+fn running_card(entry: &Value) -> NicState {
+    NicState {
+        name: text(entry, "/name").to_owned(),
+        mac: text(entry, "/mac").to_ascii_lowercase(),
+        ip: text(entry, "/ipAddress").to_owned(),
+    }
+}
+
+fn addresses(interfaces: &[Value]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for entry in interfaces {
+        let listed = items(entry, "/ipAddresses")
+            .iter()
+            .filter_map(Value::as_str);
+        for ip in std::iter::once(text(entry, "/ipAddress")).chain(listed) {
+            if !ip.is_empty() && !found.iter().any(|known| known == ip) {
+                found.push(ip.to_owned());
+            }
+        }
+    }
+    found
+}
+
+impl SnapshotFacts {
+    fn read(object: &DynamicObject) -> Self {
+        let data = &object.data;
+        let ready = data.pointer("/status/readyToUse").and_then(Value::as_bool);
+        let quiet = items(data, "/status/indications")
+            .iter()
+            .any(|word| word.as_str() == Some("GuestAgent"));
+        let id = object.metadata.name.clone().unwrap_or_default();
+        Self {
+            is_whole: ready == Some(true) && object.metadata.deletion_timestamp.is_none(),
+            state: SnapshotState {
+                id: id.into(),
+                name: annotation(object, SNAPSHOT_NAME)
+                    .unwrap_or_default()
+                    .to_owned(),
+                description: annotation(object, DESCRIPTION)
+                    .unwrap_or_default()
+                    .to_owned(),
+                taken: taken(object),
+                guest: if quiet {
+                    GuestDisks::Quiet
+                } else {
+                    GuestDisks::AsTheyWere
+                },
+                ..SnapshotState::default()
+            },
+        }
+    }
+}
+
+fn taken(object: &DynamicObject) -> i64 {
+    let said = text(&object.data, "/status/creationTime").parse();
+    let said = said
+        .ok()
+        .map(|time: k8s_openapi::jiff::Timestamp| time.as_second());
+    let made = object.metadata.creation_timestamp.as_ref();
+    said.or(made.map(|time| time.0.as_second())).unwrap_or(0)
+}

@@ -1,0 +1,167 @@
+//! What a VM is, from what is known of its objects.
+
+use std::collections::BTreeMap;
+
+use polyvirt_contract::RequestId;
+use polyvirt_contract::model::{DiskState, NicState, PowerState, SnapshotState, Stage, VmState};
+
+use crate::facts::{InstanceFacts, SnapshotFacts, VmFacts};
+use crate::kinds::VmKey;
+use crate::quantity;
+
+/// All that is known of one VM.
+pub(crate) struct Known<'a> {
+    pub(crate) key: &'a VmKey,
+    pub(crate) vm: &'a VmFacts,
+    pub(crate) instance: Option<&'a InstanceFacts>,
+    /// Bytes of claims, by their names.
+    pub(crate) claims: BTreeMap<&'a str, u64>,
+    /// Only those that are whole count; `None` if the cluster has no such thing.
+    pub(crate) snapshots: Option<Vec<&'a SnapshotFacts>>,
+    pub(crate) revision: u64,
+}
+
+impl Known<'_> {
+    pub(crate) fn state(&self) -> VmState {
+        let vm = self.vm;
+        let running = self.instance.filter(|instance| instance.is_up());
+        let size = running.map_or(vm.size, |instance| instance.size);
+        VmState {
+            id: self.key.id(),
+            name: self.key.name.clone(),
+            owner: vm.owner.clone(),
+            revision: self.revision,
+            stage: stage(vm),
+            power: power(vm, self.instance),
+            ips: running.map(|i| i.ips.clone()).unwrap_or_default(),
+            console_url: String::new(),
+            cpu: size.cpu,
+            memory_mib: size.memory_mib,
+            disks: self.is_marked().then(|| self.disks()),
+            nics: Some(self.cards()),
+            host: running.map(|i| i.node.clone()).unwrap_or_default(),
+            restart_required: self.restart_required(),
+            last_request: RequestId::non_empty(vm.last_request.clone()),
+            fault: vm.trouble.clone(),
+            snapshots: self.snapshots(),
+            details: self.details(),
+        }
+    }
+
+    /// Claims of VMs that nobody marked are not watched.
+    fn is_marked(&self) -> bool {
+        self.vm.owner.is_some()
+    }
+
+    fn disks(&self) -> Vec<DiskState> {
+        let one = |(volume, claim): &(String, String)| DiskState {
+            id: claim.clone(),
+            name: volume.clone(),
+            path: format!("{}/{claim}", self.key.namespace),
+            size_gib: quantity::gib(self.claims.get(claim.as_str()).copied().unwrap_or(0)),
+            format: "raw".to_owned(),
+        };
+        self.vm.disks.iter().skip(1).map(one).collect()
+    }
+
+    /// The cards that were asked for, with what the machine says of them while it runs.
+    fn cards(&self) -> Vec<NicState> {
+        let told = self.instance.map_or(&[][..], |i| i.cards.as_slice());
+        let one = |card: &NicState| {
+            let live = told.iter().find(|live| live.name == card.name);
+            let mac = live.map(|live| &live.mac).filter(|mac| !mac.is_empty());
+            NicState {
+                name: card.name.clone(),
+                mac: mac.unwrap_or(&card.mac).clone(),
+                ip: live.map(|live| live.ip.clone()).unwrap_or_default(),
+            }
+        };
+        self.vm.cards.iter().map(one).collect()
+    }
+
+    /// KubeVirt says that something waits; which field is seen by comparing.
+    fn restart_required(&self) -> Vec<String> {
+        let Some(instance) = self.instance.filter(|_| self.vm.needs_restart) else {
+            return Vec::new();
+        };
+        let (wants, has) = (self.vm.size, instance.size);
+        let plugged = |(volume, _): &(String, String)| instance.volumes.contains(volume);
+        let disks = !self.vm.disks.iter().all(plugged);
+        let cards = names(&self.vm.cards) != names(&instance.cards);
+        let differs = [
+            ("spec.resources.cpu", wants.cpu != has.cpu),
+            (
+                "spec.resources.memoryMiB",
+                wants.memory_mib != has.memory_mib,
+            ),
+            ("spec.disks", disks),
+            ("spec.networks", cards),
+        ];
+        let found: Vec<String> = differs
+            .iter()
+            .filter(|(_, differs)| *differs)
+            .map(|(path, _)| (*path).to_owned())
+            .collect();
+        match found.as_slice() {
+            [] => vec!["spec.class".to_owned()],
+            _ => found,
+        }
+    }
+
+    fn snapshots(&self) -> Option<Vec<SnapshotState>> {
+        let known = self.snapshots.as_ref().filter(|_| self.is_marked())?;
+        let whole = known.iter().filter(|snapshot| snapshot.is_whole);
+        let mut states: Vec<SnapshotState> = whole.map(|s| s.state.clone()).collect();
+        states.sort_by(|a, b| (a.taken, a.id.as_str()).cmp(&(b.taken, b.id.as_str())));
+        Some(states)
+    }
+
+    fn details(&self) -> BTreeMap<String, String> {
+        let guest = self.instance.map(|i| i.guest_os.clone());
+        let root = self.vm.disks.first().map(|(_, claim)| claim.clone());
+        [
+            ("kubevirt.printableStatus", Some(self.vm.printable.clone())),
+            ("kubevirt.phase", self.instance.map(|i| i.phase.clone())),
+            ("kubevirt.rootClaim", root),
+            ("guest.os", guest),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value.filter(|v| !v.is_empty())?)))
+        .collect()
+    }
+}
+
+fn names(cards: &[NicState]) -> Vec<&str> {
+    cards.iter().map(|card| card.name.as_str()).collect()
+}
+
+impl InstanceFacts {
+    /// Whether there is a machine behind it.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.phase.as_str(), "Running" | "Unknown")
+    }
+}
+
+fn stage(vm: &VmFacts) -> Stage {
+    match (vm.is_deleting, vm.is_creating) {
+        (true, _) => Stage::Deleting,
+        (_, true) => Stage::Creating,
+        _ => Stage::Whole,
+    }
+}
+
+/// The instance tells: a VirtualMachine says Starting and Running of what it hopes for.
+fn power(vm: &VmFacts, instance: Option<&InstanceFacts>) -> PowerState {
+    let Some(instance) = instance else {
+        return match vm.printable.as_str() {
+            "Unknown" => PowerState::Unknown,
+            _ => PowerState::Off,
+        };
+    };
+    match instance.phase.as_str() {
+        "Running" if instance.is_paused => PowerState::Suspended,
+        "Running" => PowerState::On,
+        "Unknown" => PowerState::Unknown,
+        _ => PowerState::Off,
+    }
+}

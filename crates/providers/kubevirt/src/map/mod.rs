@@ -1,0 +1,11 @@
+//! From the contract to KubeVirt's objects and back: pure functions, and the tables that hold them to it.
+
+pub(crate) mod cards;
+pub(crate) mod cloud_init;
+pub(crate) mod from_kubevirt;
+pub(crate) mod layout;
+pub(crate) mod objects;
+pub(crate) mod to_kubevirt;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,406 @@
+//! The VirtualMachine that a request asks for.
+
+use polyvirt_api::kubevirt::{BootDevice, Device, KubevirtOptions, NamedKind, Topology};
+use polyvirt_contract::model::{ClassSpec, CreateVm, Firmware};
+use polyvirt_contract::{ProviderError, Result};
+use serde_json::{Map, Value, json};
+
+use crate::kinds::{CREATING, Kind, TAGS, VmKey, items, text};
+use crate::map::cards::Card;
+use crate::map::cloud_init::{self, Seed};
+use crate::map::layout::{Disk, Layout, Source};
+use crate::map::objects::{self, Marks};
+use crate::quantity;
+
+/// Whether a VirtualMachine is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Run {
+    Halted,
+    Always,
+    /// Some other strategy that somebody chose.
+    As(String),
+}
+
+impl Run {
+    pub(crate) fn word(&self) -> &str {
+        match self {
+            Self::Halted => "Halted",
+            Self::Always => "Always",
+            Self::As(word) => word,
+        }
+    }
+}
+
+/// Whether all that belongs to the VM is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Making {
+    Begun,
+    Done,
+}
+
+/// What a VirtualMachine is made from.
+pub(crate) struct Wish<'a> {
+    pub(crate) key: &'a VmKey,
+    pub(crate) request: &'a CreateVm,
+    pub(crate) options: &'a KubevirtOptions,
+    pub(crate) layout: &'a Layout,
+    pub(crate) cards: &'a [Card],
+    pub(crate) seed: Option<&'a Seed>,
+    pub(crate) run: Run,
+    pub(crate) making: Making,
+    /// What is there: disks keep their claims and buses.
+    pub(crate) live: Option<&'a Value>,
+    /// Whether it runs now: a disk that comes is plugged in while it does.
+    pub(crate) hot: Hot,
+    /// The UID of the cluster that the owner of the options must be in.
+    pub(crate) cluster: &'a str,
+}
+
+/// Whether the machine runs while it is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hot {
+    Running,
+    Stopped,
+}
+
+impl Wish<'_> {
+    /// The whole object, as it is applied.
+    pub(crate) fn virtual_machine(&self) -> Result<Value> {
+        let marks = self.marks();
+        let mut spec = json!({
+            "runStrategy": self.run.word(),
+            "template": {
+                "metadata": {"labels": marks.labels()},
+                "spec": self.template()?,
+            },
+        });
+        if let Some(found) = named(self.options.instancetype.as_ref(), "Instancetype") {
+            spec["instancetype"] = found;
+        }
+        if let Some(found) = named(self.options.preference.as_ref(), "Preference") {
+            spec["preference"] = found;
+        }
+        let mut object = objects::named(Kind::Vm, self.key, &marks);
+        self.annotate(&mut object);
+        self.own(&mut object);
+        object["spec"] = spec;
+        Ok(object)
+    }
+
+    fn marks(&self) -> Marks<'_> {
+        Marks {
+            owner: self.request.owner.as_ref(),
+            labels: &self.options.labels,
+        }
+    }
+
+    fn annotate(&self, object: &mut Value) {
+        let annotations = &mut object["metadata"]["annotations"];
+        if !self.request.tags.is_empty() {
+            annotations[TAGS] = json!(self.request.tags.join(","));
+        }
+        if self.making == Making::Begun {
+            annotations[CREATING] = json!("true");
+        }
+    }
+
+    /// The owner must be in the same cluster, else the garbage collector would take the VM for garbage.
+    fn own(&self, object: &mut Value) {
+        let owner = self.options.owner.as_ref();
+        if let Some(owner) = owner.filter(|o| !o.cluster.is_empty() && o.cluster == self.cluster) {
+            object["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": owner.api_version,
+                "kind": owner.kind,
+                "name": owner.name,
+                "uid": owner.uid,
+            }]);
+        }
+    }
+
+    fn template(&self) -> Result<Value> {
+        let options = self.options;
+        let mut spec = json!({
+            "domain": self.domain()?,
+            "networks": self.cards.iter().map(Card::network).collect::<Vec<_>>(),
+            "volumes": self.volumes(),
+        });
+        let mut selector = json!(options.node_selector);
+        let host = self.request.placement.as_ref().map(|p| p.host.as_str());
+        if let Some(host) = host.filter(|host| !host.is_empty()) {
+            selector["kubernetes.io/hostname"] = json!(host);
+        }
+        put(&mut spec, "nodeSelector", selector);
+        put(&mut spec, "tolerations", json!(options.tolerations));
+        put(&mut spec, "affinity", json!(options.affinity));
+        Ok(spec)
+    }
+
+    fn domain(&self) -> Result<Value> {
+        let (class, options) = (&self.request.class, self.options);
+        let mut domain = json!({
+            "devices": self.devices(),
+            "firmware": firmware(class),
+        });
+        if options.instancetype.is_none() {
+            domain["cpu"] = cpu(class, options)?;
+            domain["memory"] = json!({"guest": quantity::of_bytes(memory(class, options))});
+        }
+        put(&mut domain, "features", features(class, options));
+        put(&mut domain, "resources", resources(class));
+        if let Some(machine) = &options.machine_type {
+            domain["machine"] = json!({"type": machine});
+        }
+        Ok(domain)
+    }
+
+    fn devices(&self) -> Value {
+        let options = self.options;
+        let card = |(place, card): (usize, &Card)| {
+            let boots = (place == 0)
+                .then(|| self.boots(BootDevice::Network))
+                .flatten();
+            card.interface(boots)
+        };
+        let cards: Vec<Value> = self.cards.iter().enumerate().map(card).collect();
+        let mut devices = json!({
+            "autoattachPodInterface": false,
+            "disks": self.disks(),
+            "interfaces": cards,
+            "rng": {},
+        });
+        put(&mut devices, "gpus", devices_of(&options.gpus));
+        put(
+            &mut devices,
+            "hostDevices",
+            devices_of(&options.host_devices),
+        );
+        if let Some(multiqueue) = options.network_multiqueue {
+            devices["networkInterfaceMultiqueue"] = json!(multiqueue);
+        }
+        let security = self.request.class.security.as_ref();
+        if security.is_some_and(|security| security.tpm) {
+            devices["tpm"] = json!({"persistent": true});
+        }
+        devices
+    }
+
+    /// Its place among what is tried for boot. Nothing said: the first disk, then the medium.
+    fn boots(&self, device: BootDevice) -> Option<usize> {
+        let usual = [BootDevice::Disk, BootDevice::Cdrom];
+        let said = self.options.boot_order.as_slice();
+        let order = if said.is_empty() { &usual[..] } else { said };
+        let place = order.iter().position(|entry| *entry == device)?;
+        let first = order.iter().take(place).filter(|entry| self.has(**entry));
+        Some(first.count() + 1)
+    }
+
+    fn has(&self, device: BootDevice) -> bool {
+        match device {
+            BootDevice::Disk => true,
+            BootDevice::Network => !self.cards.is_empty(),
+            BootDevice::Cdrom => self.layout.cdrom.is_some(),
+        }
+    }
+
+    fn disks(&self) -> Vec<Value> {
+        let mut disks: Vec<Value> = Vec::new();
+        disks.push(self.disk(&self.layout.root, self.boots(BootDevice::Disk)));
+        disks.extend(self.layout.others.iter().map(|disk| self.disk(disk, None)));
+        if let Some(cdrom) = &self.layout.cdrom {
+            let mut entry = json!({"name": cdrom.volume, "cdrom": {"bus": "sata"}});
+            put(
+                &mut entry,
+                "bootOrder",
+                json!(self.boots(BootDevice::Cdrom)),
+            );
+            disks.push(entry);
+        }
+        if self.seed.is_some() {
+            disks.push(json!({"name": cloud_init::VOLUME, "disk": {"bus": "virtio"}}));
+        }
+        disks
+    }
+
+    fn disk(&self, disk: &Disk, boots: Option<usize>) -> Value {
+        let live = self.live_entry("/spec/template/spec/domain/devices/disks", &disk.volume);
+        let live_bus = live.map(|entry| text(entry, "/disk/bus"));
+        let usual = if self.is_plugged_in(disk) {
+            "scsi"
+        } else {
+            "virtio"
+        };
+        let bus = disk
+            .bus
+            .as_deref()
+            .or(live_bus.filter(|bus| !bus.is_empty()))
+            .unwrap_or(usual);
+        let mut entry = json!({"name": disk.volume, "disk": {"bus": bus}});
+        put(&mut entry, "bootOrder", json!(boots));
+        entry
+    }
+
+    /// Whether the disk comes while the machine runs.
+    fn is_plugged_in(&self, disk: &Disk) -> bool {
+        let there = self.live_entry("/spec/template/spec/volumes", &disk.volume);
+        self.hot == Hot::Running && there.is_none()
+    }
+
+    fn volumes(&self) -> Vec<Value> {
+        let mut volumes: Vec<Value> = self.layout.all().map(|disk| self.volume(disk)).collect();
+        if let Some(seed) = self.seed {
+            volumes.push(seed.volume(&objects::seed_name(self.key)));
+        }
+        volumes
+    }
+
+    /// A disk that is there keeps its claim: a restore may have given it another.
+    fn volume(&self, disk: &Disk) -> Value {
+        let there = self.live_entry("/spec/template/spec/volumes", &disk.volume);
+        if let Some(live) = there.filter(|entry| claim_of(entry).is_some()) {
+            return live.clone();
+        }
+        let name = disk.claim.name();
+        let mut source = match disk.source {
+            Source::Empty => json!({"persistentVolumeClaim": {"claimName": name}}),
+            _ => json!({"dataVolume": {"name": name}}),
+        };
+        if self.is_plugged_in(disk) {
+            for kind in ["persistentVolumeClaim", "dataVolume"] {
+                if let Some(entry) = source.get_mut(kind) {
+                    entry["hotpluggable"] = json!(true);
+                }
+            }
+        }
+        source["name"] = json!(disk.volume);
+        source
+    }
+
+    fn live_entry(&self, list: &str, name: &str) -> Option<&Value> {
+        let entries = items(self.live?, list);
+        entries.iter().find(|entry| text(entry, "/name") == name)
+    }
+}
+
+/// The claim of a volume, if it has one.
+pub(crate) fn claim_of(volume: &Value) -> Option<&str> {
+    let claim = text(volume, "/persistentVolumeClaim/claimName");
+    let volume = text(volume, "/dataVolume/name");
+    [claim, volume].into_iter().find(|name| !name.is_empty())
+}
+
+/// Puts the value there unless it says nothing.
+fn put(object: &mut Value, key: &str, value: Value) {
+    let empty = match &value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    if !empty {
+        object[key] = value;
+    }
+}
+
+fn named(reference: Option<&NamedKind>, what: &str) -> Option<Value> {
+    let reference = reference?;
+    let kind = match reference.kind.as_str() {
+        "" => format!("VirtualMachineCluster{what}"),
+        kind => kind.to_owned(),
+    };
+    Some(json!({"name": reference.name, "kind": kind}))
+}
+
+fn devices_of(devices: &[Device]) -> Value {
+    let entry = |d: &Device| json!({"name": d.name, "deviceName": d.device_name});
+    Value::Array(devices.iter().map(entry).collect())
+}
+
+/// Sockets grow: KubeVirt can add only those to a machine that runs.
+fn cpu(class: &ClassSpec, options: &KubevirtOptions) -> Result<Value> {
+    let shape = options.topology.unwrap_or(Topology {
+        sockets: class.cpu,
+        cores: 1,
+        threads: 1,
+    });
+    let (cores, threads) = (shape.cores.max(1), shape.threads.max(1));
+    let of_a_socket = cores.saturating_mul(threads);
+    if !class.cpu.is_multiple_of(of_a_socket) {
+        let message = format!(
+            "{} CPUs cannot be had with {cores} cores of {threads} threads in each socket; ask for a multiple of {of_a_socket}",
+            class.cpu
+        );
+        return Err(ProviderError::invalid("spec.resources.cpu", message));
+    }
+    let mut cpu = json!({
+        "sockets": class.cpu / of_a_socket,
+        "cores": cores,
+        "threads": threads,
+    });
+    put(&mut cpu, "model", json!(options.cpu_model));
+    Ok(cpu)
+}
+
+/// Bytes, as exact as somebody said them.
+fn memory(class: &ClassSpec, options: &KubevirtOptions) -> u64 {
+    let exact = options
+        .memory_bytes
+        .filter(|bytes| bytes >> 20 == class.memory_mib);
+    exact.unwrap_or(class.memory_mib << 20)
+}
+
+fn is_secure(class: &ClassSpec) -> bool {
+    class.security.as_ref().is_some_and(|s| s.secure_boot)
+}
+
+fn firmware(class: &ClassSpec) -> Value {
+    match class.firmware {
+        Firmware::Uefi => json!({"bootloader": {"efi": {"secureBoot": is_secure(class)}}}),
+        Firmware::Bios => json!({"bootloader": {"bios": {}}}),
+    }
+}
+
+fn features(class: &ClassSpec, options: &KubevirtOptions) -> Value {
+    let said = options.features.unwrap_or_default();
+    let mut features = Map::new();
+    if let Some(acpi) = said.acpi {
+        features.insert("acpi".to_owned(), json!({"enabled": acpi}));
+    }
+    if let Some(apic) = said.apic {
+        features.insert("apic".to_owned(), json!({"enabled": apic}));
+    }
+    if said.hyperv == Some(true) {
+        let hyperv = json!({
+            "relaxed": {"enabled": true},
+            "vapic": {"enabled": true},
+            "spinlocks": {"enabled": true, "spinlocks": 8191},
+        });
+        features.insert("hyperv".to_owned(), hyperv);
+    }
+    if class.firmware == Firmware::Uefi && is_secure(class) {
+        features.insert("smm".to_owned(), json!({"enabled": true}));
+    }
+    Value::Object(features)
+}
+
+/// Reservations and limits; CPUs are counted in thousandths.
+fn resources(class: &ClassSpec) -> Value {
+    let Some(limits) = &class.limits else {
+        return Value::Null;
+    };
+    let pair = |cpu: Option<i32>, memory: Option<i64>| {
+        let mut found = json!({});
+        put(&mut found, "cpu", json!(cpu.map(|n| format!("{n}m"))));
+        put(
+            &mut found,
+            "memory",
+            json!(memory.map(|n| format!("{n}Mi"))),
+        );
+        found
+    };
+    let mut resources = json!({});
+    let wants = pair(limits.cpu_reservation, limits.memory_reservation_mib);
+    put(&mut resources, "requests", wants);
+    let most = pair(limits.cpu_limit, limits.memory_limit_mib);
+    put(&mut resources, "limits", most);
+    resources
+}

@@ -1,0 +1,197 @@
+//! Claims and volumes: made if they are not there, grown, and taken away.
+
+use kube::api::ListParams;
+use kube::core::DynamicObject;
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Others};
+use crate::errors;
+use crate::facts::claim_bytes;
+use crate::kinds::{IDENTITY, Kind, VmKey, annotation, items, label, text};
+use crate::map::layout::{Claim, Disk, Source};
+use crate::map::objects::{Anchor, Shape};
+use crate::quantity;
+
+/// The annotation of the class that claims without one get.
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+
+/// Makes the claim or volume of a disk, unless it is there.
+pub(crate) async fn provide(cluster: &Cluster, anchor: &Anchor<'_>, disk: &Disk) -> Result<()> {
+    let key = VmKey::new(&anchor.key.namespace, disk.claim.name());
+    let kind = match disk.source {
+        Source::Empty => Kind::Claim,
+        _ => Kind::DataVolume,
+    };
+    let found = cluster.get(kind, &key).await?;
+    let found = match found {
+        None if kind == Kind::DataVolume => cluster.get(Kind::Claim, &key).await?,
+        found => found,
+    };
+    if let Some(there) = found {
+        return usable(anchor, disk, &there);
+    }
+    let shape = shape(cluster, disk).await?;
+    let (kind, object) = anchor.disk(disk, &shape);
+    match cluster.apply(kind, &object, Others::Respect).await {
+        // Another request for the same VM may have been quicker.
+        Err(error) if error.kind == ErrorKind::Precondition => {
+            let there = cluster.get(kind, &key).await?.ok_or(error)?;
+            usable(anchor, disk, &there)
+        }
+        answer => answer.map(drop),
+    }
+}
+
+/// A claim that is there is used if it is ours, or if a person named it.
+fn usable(anchor: &Anchor<'_>, disk: &Disk, there: &DynamicObject) -> Result<()> {
+    let wanted = anchor.marks.owner.map(|owner| owner.identity.as_str());
+    let name = disk.claim.name();
+    if there.metadata.deletion_timestamp.is_some() {
+        let message = format!("The claim {name} is still being deleted; it is tried again");
+        return Err(errors::precondition(message));
+    }
+    match (label(there, IDENTITY), &disk.claim) {
+        (mark, _) if mark == wanted => Ok(()),
+        (None, Claim::Given(_)) => Ok(()),
+        _ => {
+            let message = format!(
+                "The claim {name} is there and belongs to something else; rename the VM or the disk, or delete the claim"
+            );
+            Err(ProviderError::new(ErrorKind::NameConflict, message))
+        }
+    }
+}
+
+/// What was said, else what the StorageProfile of the class says.
+async fn shape(cluster: &Cluster, disk: &Disk) -> Result<Shape> {
+    let said = Shape {
+        access_mode: disk.access_mode.clone(),
+        volume_mode: disk.volume_mode.clone(),
+    };
+    let all_said = said.access_mode.is_some() && said.volume_mode.is_some();
+    if all_said || disk.source != Source::Empty {
+        return Ok(said);
+    }
+    let Some(class) = class_of(cluster, disk).await? else {
+        return Ok(said);
+    };
+    let named = ListParams::default().fields(&format!("metadata.name={class}"));
+    let profile = visible(cluster, Kind::StorageProfile, &named).await?;
+    let profile = profile.first();
+    Ok(profile.map_or(said.clone(), |profile| with_profile(&said, &profile.data)))
+}
+
+async fn class_of(cluster: &Cluster, disk: &Disk) -> Result<Option<String>> {
+    if disk.storage_class.is_some() {
+        return Ok(disk.storage_class.clone());
+    }
+    let all = visible(cluster, Kind::StorageClass, &ListParams::default()).await?;
+    let usual = all
+        .into_iter()
+        .find(|class| annotation(class, DEFAULT_CLASS) == Some("true"));
+    Ok(usual.and_then(|class| class.metadata.name))
+}
+
+/// What there is of a kind that a cluster need not have, or need not let us see.
+async fn visible(cluster: &Cluster, kind: Kind, params: &ListParams) -> Result<Vec<DynamicObject>> {
+    let listed = cluster.list_served(kind, cluster.global(kind), params);
+    match listed.await {
+        Ok(listed) => Ok(listed.unwrap_or_default().objects),
+        Err(error) if error.kind == ErrorKind::PermissionDenied => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sharing is preferred, for a machine on storage that is not shared cannot move.
+fn with_profile(said: &Shape, profile: &Value) -> Shape {
+    let sets = items(profile, "/status/claimPropertySets");
+    let has = |set: &Value, mode: &str| {
+        let modes = items(set, "/accessModes").iter();
+        modes.filter_map(Value::as_str).any(|word| word == mode)
+    };
+    let fits = |set: &&Value| {
+        let access = said
+            .access_mode
+            .as_deref()
+            .is_none_or(|mode| has(set, mode));
+        let volume = said.volume_mode.as_deref();
+        access && volume.is_none_or(|mode| text(set, "/volumeMode") == mode)
+    };
+    let shared = sets
+        .iter()
+        .filter(fits)
+        .find(|set| has(set, "ReadWriteMany"));
+    let Some(set) = shared.or_else(|| sets.iter().find(fits)) else {
+        return said.clone();
+    };
+    let first = items(set, "/accessModes").first().and_then(Value::as_str);
+    let access = shared.map(|_| "ReadWriteMany").or(first);
+    let volume = Some(text(set, "/volumeMode")).filter(|mode| !mode.is_empty());
+    Shape {
+        access_mode: said.access_mode.clone().or(access.map(str::to_owned)),
+        volume_mode: said.volume_mode.clone().or(volume.map(str::to_owned)),
+    }
+}
+
+/// All objects of a kind in the namespace that carry the identity; none of a kind that the cluster does not serve.
+pub(crate) async fn owned(
+    cluster: &Cluster,
+    kind: Kind,
+    namespace: &str,
+    identity: &str,
+) -> Result<Vec<DynamicObject>> {
+    let params = ListParams::default().labels(&format!("{IDENTITY}={identity}"));
+    let listed = cluster.list_served(kind, cluster.api(kind, namespace), &params);
+    Ok(listed.await?.unwrap_or_default().objects)
+}
+
+/// Asks for a bigger claim. One that is so big already is left alone.
+pub(crate) async fn grow(cluster: &Cluster, claim: &DynamicObject, bytes: u64) -> Result<()> {
+    if claim_bytes(&claim.data) >= bytes {
+        return Ok(());
+    }
+    let size = quantity::of_bytes(bytes);
+    let change = json!({"spec": {"resources": {"requests": {"storage": size}}}});
+    match cluster.patch(Kind::Claim, claim, change).await {
+        Err(error) if error.message.contains("bound claims") => Err(errors::precondition(
+            "The disk can grow when its claim is bound; start the VM once, then it is tried again",
+        )),
+        answer => answer.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_fills_in_what_was_not_said() {
+        let profile = json!({"status": {"claimPropertySets": [
+            {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"},
+            {"accessModes": ["ReadWriteOnce", "ReadWriteMany"], "volumeMode": "Block"},
+        ]}});
+        let shape = |access: Option<&str>, volume: Option<&str>| Shape {
+            access_mode: access.map(str::to_owned),
+            volume_mode: volume.map(str::to_owned),
+        };
+        for (said, becomes) in [
+            (
+                shape(None, None),
+                shape(Some("ReadWriteMany"), Some("Block")),
+            ),
+            (
+                shape(None, Some("Filesystem")),
+                shape(Some("ReadWriteOnce"), Some("Filesystem")),
+            ),
+            (
+                shape(Some("ReadOnlyMany"), None),
+                shape(Some("ReadOnlyMany"), None),
+            ),
+        ] {
+            assert_eq!(with_profile(&said, &profile), becomes, "{said:?}");
+        }
+        let silent = with_profile(&Shape::default(), &json!({}));
+        assert_eq!(silent, Shape::default());
+    }
+}

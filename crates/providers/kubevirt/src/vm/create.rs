@@ -1,0 +1,290 @@
+//! Find or create.
+//!
+//! ```text
+//!   1 find by identity          there, whole: that is it         there, being made: go on at 4
+//!   2 look at the name          free: go on                      taken: adopt it if that was asked for, else refuse
+//!   3 apply the VirtualMachine, halted, marked as being made     the name is ours from here on
+//!   4 apply Secret, claims, volumes, networks                    each once, owned by the VirtualMachine
+//!   5 apply the VirtualMachine without the mark                  whole
+//! ```
+//!
+//! Whoever dies between two lines, or loses a reply, sends the request again and goes on where it was. Two at once write the
+//! same. Before line 3 there is nothing but perhaps a namespace; after it the VM is found by its identity.
+
+use std::collections::BTreeSet;
+
+use kube::core::DynamicObject;
+use polyvirt_api::kubevirt::KubevirtOptions;
+use polyvirt_contract::model::{CreateVm, Created};
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use serde_json::{Value, json};
+
+use crate::cluster::Others;
+use crate::errors;
+use crate::kinds::{CREATING, Kind, MANAGED_BY, MANAGER, VmKey, annotation, owner};
+use crate::map::cards::{Card, cards};
+use crate::map::cloud_init::Seed;
+use crate::map::layout::Layout;
+use crate::map::objects::{self, Anchor, Marks};
+use crate::map::to_kubevirt::{Hot, Making, Run, Wish};
+use crate::vm::{Core, adopt, look};
+use crate::{check, storage};
+
+/// Where VMs without an owner go, if nothing says where.
+const NOBODYS: &str = "default";
+
+/// A request that was read and checked.
+pub(crate) struct Plan {
+    pub(crate) key: VmKey,
+    pub(crate) request: CreateVm,
+    pub(crate) options: KubevirtOptions,
+    pub(crate) layout: Layout,
+    pub(crate) cards: Vec<Card>,
+    pub(crate) seed: Option<Seed>,
+    cluster: String,
+}
+
+impl Plan {
+    /// Reads a request for a VM that is to be at `key`, or where the request says.
+    pub(crate) async fn read(core: &Core, request: CreateVm, key: Option<VmKey>) -> Result<Self> {
+        check::request(&request)?;
+        let options = check::options(&request)?;
+        let key = match key {
+            Some(key) => key,
+            None => place(core, &request, &options)?,
+        };
+        let layout = Layout::of(&request, &options, &key)?;
+        check::layout(&layout)?;
+        let owner = request.owner.as_ref();
+        let identity = owner.map_or_else(|| key.to_string(), |owner| owner.identity.to_string());
+        let cards = cards(&request.networks, &options, &identity)?;
+        let seed = Seed::of(&request, &cards, options.cloud_init.unwrap_or_default());
+        let cluster = match options.owner {
+            Some(_) => core.cluster.uid().await?,
+            None => String::new(),
+        };
+        Ok(Self {
+            key,
+            request,
+            options,
+            layout,
+            cards,
+            seed,
+            cluster,
+        })
+    }
+
+    pub(crate) fn virtual_machine(
+        &self,
+        run: Run,
+        making: Making,
+        live: Option<&Value>,
+        hot: Hot,
+    ) -> Result<Value> {
+        let wish = Wish {
+            key: &self.key,
+            request: &self.request,
+            options: &self.options,
+            layout: &self.layout,
+            cards: &self.cards,
+            seed: self.seed.as_ref(),
+            run,
+            making,
+            live,
+            hot,
+            cluster: &self.cluster,
+        };
+        wish.virtual_machine()
+    }
+
+    /// What claims and Secrets are made under.
+    pub(crate) fn anchor<'a>(&'a self, uid: &'a str) -> Anchor<'a> {
+        Anchor {
+            key: &self.key,
+            uid,
+            marks: Marks {
+                owner: self.request.owner.as_ref(),
+                labels: &self.options.labels,
+            },
+        }
+    }
+
+    /// Makes what belongs to the VM and is not there; volumes that have their claims keep them.
+    pub(crate) async fn provide(
+        &self,
+        core: &Core,
+        uid: &str,
+        there: &BTreeSet<String>,
+    ) -> Result<()> {
+        let anchor = self.anchor(uid);
+        if let Some(data) = self.seed.as_ref().and_then(Seed::secret) {
+            let secret = anchor.secret(&data);
+            core.cluster
+                .apply(Kind::Secret, &secret, Others::Override)
+                .await?;
+        }
+        for disk in self
+            .layout
+            .all()
+            .filter(|disk| !there.contains(&disk.volume))
+        {
+            storage::provide(&core.cluster, &anchor, disk).await?;
+        }
+        self.provide_networks(core).await
+    }
+
+    async fn provide_networks(&self, core: &Core) -> Result<()> {
+        let wanted = self.request.networks.iter();
+        let options = wanted.filter_map(|nic| self.options.networks.get(&nic.name));
+        for attachment in options.filter_map(|option| option.attachment.as_ref()) {
+            let Some(config) = &attachment.config else {
+                continue;
+            };
+            let object = objects::attachment(&self.key.namespace, attachment, config);
+            let applied = core
+                .cluster
+                .apply(Kind::Nad, &object, Others::Respect)
+                .await;
+            match applied {
+                // Somebody else's definition of that name is used as it is.
+                Err(error) if error.kind == ErrorKind::Precondition => {}
+                answer => drop(answer?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the request wants the VM.
+fn place(core: &Core, request: &CreateVm, options: &KubevirtOptions) -> Result<VmKey> {
+    let owners = request.owner.as_ref().map(|owner| owner.namespace.clone());
+    let only = core.cluster.namespace.clone();
+    if let (Some(only), Some(wanted)) = (&only, &options.namespace)
+        && only != wanted
+    {
+        let message =
+            format!("This provider uses the namespace {only} only, and the VM asks for {wanted}");
+        return Err(ProviderError::invalid("class.extraConfig", message));
+    }
+    let namespace = only.or_else(|| options.namespace.clone()).or(owners);
+    let name = options
+        .vm_name
+        .clone()
+        .unwrap_or_else(|| request.name.clone());
+    Ok(VmKey::new(
+        namespace.unwrap_or_else(|| NOBODYS.to_owned()),
+        name,
+    ))
+}
+
+/// Finds the VM of this identity, or makes it.
+pub(crate) async fn create(core: &Core, request: CreateVm) -> Result<Created> {
+    let identity = request.owner.as_ref().map(|owner| owner.identity.clone());
+    let there = match &identity {
+        Some(identity) => look::key_of(core, identity).await?,
+        None => None,
+    };
+    let known = there.is_some();
+    let plan = Plan::read(core, request, there).await?;
+    if !known && let Some(adopted) = adopt::adopt(core, &plan).await? {
+        return Ok(adopted);
+    }
+    let live = core.cluster.get(Kind::Vm, &plan.key).await?;
+    if let Some(live) = &live {
+        may_go_on(&plan, live)?;
+        if annotation(live, CREATING).is_none() {
+            return Ok(created(&plan));
+        }
+    }
+    make(core, &plan, live.as_ref()).await?;
+    Ok(created(&plan))
+}
+
+fn created(plan: &Plan) -> Created {
+    Created {
+        id: plan.key.id(),
+        task: None,
+    }
+}
+
+/// A VM of that name must be ours, and not on its way out.
+fn may_go_on(plan: &Plan, live: &DynamicObject) -> Result<()> {
+    let is = owner(live).map(|owner| owner.identity);
+    let wanted = plan.request.owner.as_ref().map(|o| o.identity.clone());
+    if is != wanted || is.is_none() {
+        return Err(name_conflict(&plan.key));
+    }
+    if live.metadata.deletion_timestamp.is_some() {
+        let message = format!(
+            "The VM {} is still being deleted; it is tried again",
+            plan.key
+        );
+        return Err(errors::precondition(message));
+    }
+    Ok(())
+}
+
+pub(super) fn name_conflict(key: &VmKey) -> ProviderError {
+    let message = format!(
+        "There is a VirtualMachine {key} that is not ours; rename the VM, or delete the other one"
+    );
+    ProviderError::new(ErrorKind::NameConflict, message)
+}
+
+async fn make(core: &Core, plan: &Plan, live: Option<&DynamicObject>) -> Result<()> {
+    ensure_namespace(core, &plan.key.namespace).await?;
+    let (run, data) = (Run::Halted, live.map(|live| &live.data));
+    let begun = plan.virtual_machine(run.clone(), Making::Begun, data, Hot::Stopped)?;
+    let applied = core.cluster.apply(Kind::Vm, &begun, Others::Respect).await;
+    let vm = match applied {
+        // Fields of somebody else are in the way: somebody was quicker with this name, or with this VM.
+        Err(error) if error.kind == ErrorKind::Precondition => {
+            return overtaken(core, plan, error).await;
+        }
+        applied => applied?,
+    };
+    let uid = vm.metadata.uid.clone().unwrap_or_default();
+    plan.provide(core, &uid, &BTreeSet::new()).await?;
+    let whole = plan.virtual_machine(run, Making::Done, Some(&vm.data), Hot::Stopped)?;
+    let made = core
+        .cluster
+        .apply(Kind::Vm, &whole, Others::Respect)
+        .await?;
+    if annotation(&made, CREATING).is_none() {
+        return Ok(());
+    }
+    // Somebody else holds the mark too, such as a backup that was put back.
+    let unmark = json!({"metadata": {"annotations": {CREATING: null}}});
+    core.cluster.patch(Kind::Vm, &made, unmark).await.map(drop)
+}
+
+/// The VM is ours and whole if the same request was quicker elsewhere.
+async fn overtaken(core: &Core, plan: &Plan, error: ProviderError) -> Result<()> {
+    let Some(live) = core.cluster.get(Kind::Vm, &plan.key).await? else {
+        return Err(error);
+    };
+    may_go_on(plan, &live)?;
+    match annotation(&live, CREATING) {
+        None => Ok(()),
+        Some(_) => Err(error),
+    }
+}
+
+/// The namespace is made if it is not there, and never taken away.
+async fn ensure_namespace(core: &Core, name: &str) -> Result<()> {
+    match core.cluster.get_global(Kind::Namespace, name).await {
+        Ok(Some(_)) => return Ok(()),
+        // Who may not see namespaces may still use one.
+        Err(error) if error.kind == ErrorKind::PermissionDenied => return Ok(()),
+        answer => drop(answer?),
+    }
+    let namespace = json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {MANAGED_BY: MANAGER}},
+    });
+    core.cluster
+        .apply(Kind::Namespace, &namespace, Others::Respect)
+        .await
+        .map(drop)
+}

@@ -1,0 +1,130 @@
+//! On, off, and once more.
+//!
+//! A VirtualMachine runs because its `runStrategy` says so; that field is ours. How long the guest may take to end is said
+//! by the subresource `stop`, where the cluster serves it.
+
+use std::time::Duration;
+
+use kube::core::DynamicObject;
+use polyvirt_contract::model::{PowerOp, PowerRequest, VmRef};
+use polyvirt_contract::{ErrorKind, RequestId, Result, TaskId};
+use serde_json::json;
+
+use crate::errors;
+use crate::kinds::{Kind, LAST_REQUEST, RESTART, VmKey, annotation, text};
+use crate::map::to_kubevirt::Run;
+use crate::subresource;
+use crate::vm::Core;
+
+/// How often a change is tried against somebody who changes the VM at the same time.
+const ATTEMPTS: usize = 5;
+
+/// Changes the power state; a VM already there is a success.
+pub(crate) async fn power(
+    core: &Core,
+    vm: &VmRef,
+    request: PowerRequest,
+) -> Result<Option<TaskId>> {
+    let mut answer = Ok(());
+    for _ in 0..ATTEMPTS {
+        let (key, found) = core.allowed(vm).await?;
+        answer = once(core, &key, found, &request).await;
+        match &answer {
+            Err(error) if error.kind == ErrorKind::Precondition => {}
+            _ => break,
+        }
+    }
+    answer.map(|()| None)
+}
+
+async fn once(core: &Core, key: &VmKey, vm: DynamicObject, request: &PowerRequest) -> Result<()> {
+    let served = request.request.as_ref().map(RequestId::as_str);
+    if served.is_some() && served == annotation(&vm, LAST_REQUEST) {
+        return Ok(());
+    }
+    if vm.metadata.deletion_timestamp.is_some() {
+        let message = format!("The VM {key} is being deleted");
+        return Err(errors::precondition(message));
+    }
+    let vm = match request.op {
+        PowerOp::On => set(core, vm, &Run::Always).await?,
+        PowerOp::Off => off(core, key, vm, Duration::ZERO).await?,
+        PowerOp::ShutdownGraceful { timeout } => off(core, key, vm, timeout).await?,
+        PowerOp::Reboot => restart(core, key, vm, served).await?,
+    };
+    match served {
+        Some(id) => note(core, &vm, LAST_REQUEST, id).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Writes the strategy unless it is so.
+async fn set(core: &Core, vm: DynamicObject, run: &Run) -> Result<DynamicObject> {
+    let strategy = text(&vm.data, "/spec/runStrategy");
+    let old_form = vm.data.pointer("/spec/running").is_some();
+    if strategy == run.word() && !old_form {
+        return Ok(vm);
+    }
+    let mut change = json!({"spec": {"runStrategy": run.word()}});
+    if old_form {
+        // KubeVirt takes one of the two only.
+        change["spec"]["running"] = json!(null);
+    }
+    core.cluster.patch(Kind::Vm, &vm, change).await
+}
+
+/// Stops the machine; the guest may take so long to end by itself.
+async fn off(
+    core: &Core,
+    key: &VmKey,
+    vm: DynamicObject,
+    grace: Duration,
+) -> Result<DynamicObject> {
+    if core.cluster.get(Kind::Vmi, key).await?.is_some() {
+        subresource::stop(core, key, grace).await?;
+    }
+    // The request above has changed the VM, and perhaps not only that.
+    let fresh = core.cluster.get(Kind::Vm, key).await?.unwrap_or(vm);
+    set(core, fresh, &Run::Halted).await
+}
+
+/// Stops the machine for work on its disks.
+pub(crate) async fn halt(core: &Core, vm: &VmRef) -> Result<()> {
+    let timeout = Duration::from_mins(2);
+    let op = PowerOp::ShutdownGraceful { timeout };
+    power(core, vm, op.into()).await.map(drop)
+}
+
+/// Deletes the instance; KubeVirt makes another one. Which one was deleted is written down before, so that a request which
+/// is sent again does not delete the next.
+async fn restart(
+    core: &Core,
+    key: &VmKey,
+    vm: DynamicObject,
+    request: Option<&str>,
+) -> Result<DynamicObject> {
+    let vm = set(core, vm, &Run::Always).await?;
+    let Some(instance) = core.cluster.get(Kind::Vmi, key).await? else {
+        return Ok(vm);
+    };
+    let uid = instance.metadata.uid.clone().unwrap_or_default();
+    let Some(request) = request else {
+        core.cluster.delete(Kind::Vmi, &instance).await?;
+        return Ok(vm);
+    };
+    let begun = annotation(&vm, RESTART).and_then(|text| text.split_once(' '));
+    let vm = match begun {
+        Some((id, _)) if id == request => vm.clone(),
+        _ => note(core, &vm, RESTART, &format!("{request} {uid}")).await?,
+    };
+    let meant = annotation(&vm, RESTART).and_then(|text| text.split_once(' '));
+    if meant.is_some_and(|(_, meant)| meant == uid) {
+        core.cluster.delete(Kind::Vmi, &instance).await?;
+    }
+    Ok(vm)
+}
+
+async fn note(core: &Core, vm: &DynamicObject, key: &str, value: &str) -> Result<DynamicObject> {
+    let change = json!({"metadata": {"annotations": {key: value}}});
+    core.cluster.patch(Kind::Vm, vm, change).await
+}

@@ -1,0 +1,227 @@
+//! Towards what is desired: at once where KubeVirt can, else at the next start.
+//!
+//! Claims of new disks come first, then the VirtualMachine that names them, then growth, and last the claims that nobody
+//! names any more. Each line is safe to do again; a disk that was to go and did not is found by the next request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube::core::DynamicObject;
+use polyvirt_contract::model::{CreateVm, VmRef};
+use polyvirt_contract::rules::{DiskSizes, only_grows};
+use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
+use serde_json::Value;
+
+use crate::cluster::Others;
+use crate::facts::{Fact, claim_bytes};
+use crate::kinds::{IDENTITY, Kind, VmKey, items, label, owner, text};
+use crate::map::layout::Disk;
+use crate::map::to_kubevirt::{Hot, Making, Run, claim_of};
+use crate::vm::create::Plan;
+use crate::vm::{Core, look};
+use crate::{quantity, storage};
+
+/// How long KubeVirt may take to say whether a change waits for a restart.
+const VERDICT: Duration = Duration::from_secs(5);
+
+/// How often a change is tried against somebody who changes the VM at the same time.
+const ATTEMPTS: usize = 5;
+
+/// The claims of a VM by their names.
+type Claims = BTreeMap<String, DynamicObject>;
+
+/// Brings size, disks, cards and tags to what is desired.
+pub(crate) async fn reconfigure(
+    core: &Core,
+    vm: &VmRef,
+    desired: CreateVm,
+) -> Result<Option<TaskId>> {
+    let (key, live) = core.allowed(vm).await?;
+    check_mark(core, &key, &desired).await?;
+    let plan = Plan::read(core, desired, Some(key)).await?;
+    let claims = claims(core, &plan.key.namespace, &live).await?;
+    check_growth(&plan, &live, &claims)?;
+    let uid = live.metadata.uid.clone().unwrap_or_default();
+    let there = live_claims(&live).into_keys().collect();
+    plan.provide(core, &uid, &there).await?;
+    let hot = hot(core, &plan.key).await?;
+    let applied = apply(core, vm, &plan, live, hot).await?;
+    for disk in plan.layout.all() {
+        grow(core, &applied, disk, &claims).await?;
+    }
+    take_away(core, &applied, &claims).await?;
+    verdict(core, &plan.key, &applied, hot).await?;
+    Ok(None)
+}
+
+/// One identity is on one VM at most.
+async fn check_mark(core: &Core, key: &VmKey, desired: &CreateVm) -> Result<()> {
+    let Some(owner) = &desired.owner else {
+        return Ok(());
+    };
+    match look::key_of(core, &owner.identity).await? {
+        Some(other) if other != *key => Err(ProviderError::new(
+            ErrorKind::IdentityConflict,
+            format!("The VM {other} carries this identity already"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+async fn claims(core: &Core, namespace: &str, live: &DynamicObject) -> Result<Claims> {
+    let Some(identity) = label(live, IDENTITY) else {
+        return Ok(Claims::new());
+    };
+    let owned = storage::owned(&core.cluster, Kind::Claim, namespace, identity).await?;
+    let named = owned
+        .into_iter()
+        .filter_map(|claim| Some((claim.metadata.name.clone()?, claim)));
+    Ok(named.collect())
+}
+
+/// The claim of a volume as the VM has it now.
+fn live_claims(live: &DynamicObject) -> BTreeMap<String, String> {
+    match Fact::read(Kind::Vm, live) {
+        Some(Fact::Vm(facts)) => facts.disks.into_iter().collect(),
+        _ => BTreeMap::new(),
+    }
+}
+
+fn check_growth(plan: &Plan, live: &DynamicObject, claims: &Claims) -> Result<()> {
+    let volumes = live_claims(live);
+    let has = |disk: &Disk| {
+        let claim = claims.get(volumes.get(&disk.volume)?)?;
+        Some(quantity::gib(claim_bytes(&claim.data)))
+    };
+    let wants = |disk: &Disk| disk.bytes.map_or(0, quantity::gib);
+    let root = &plan.layout.root;
+    // A first disk of which nobody says how big it is stays as it is.
+    let root_has = has(root).filter(|_| root_says(plan)).unwrap_or(0);
+    let others = &plan.layout.others;
+    let is = DiskSizes {
+        root: root_has,
+        disks: others
+            .iter()
+            .filter_map(|disk| Some((disk.volume.as_str(), has(disk)?)))
+            .collect(),
+    };
+    let becomes = DiskSizes {
+        root: wants(root),
+        disks: others
+            .iter()
+            .map(|disk| (disk.volume.as_str(), wants(disk)))
+            .collect(),
+    };
+    only_grows(&is, &becomes)
+}
+
+/// Whether somebody said how big the first disk is to be.
+fn root_says(plan: &Plan) -> bool {
+    let option = plan.options.root_disk.as_ref();
+    let class = plan.request.class.disk_defaults.as_ref();
+    option.is_some_and(|disk| disk.size_bytes.is_some()) || class.is_some_and(|d| d.size_gib > 0)
+}
+
+async fn hot(core: &Core, key: &VmKey) -> Result<Hot> {
+    let instance = core.cluster.get(Kind::Vmi, key).await?;
+    Ok(match instance {
+        Some(_) => Hot::Running,
+        None => Hot::Stopped,
+    })
+}
+
+/// Who changes the VM at the same moment makes the server refuse, and us look again.
+async fn apply(
+    core: &Core,
+    vm: &VmRef,
+    plan: &Plan,
+    live: DynamicObject,
+    hot: Hot,
+) -> Result<DynamicObject> {
+    let mut live = live;
+    for _ in 0..ATTEMPTS {
+        match apply_once(core, plan, &live, hot).await {
+            Err(error) if error.kind == ErrorKind::Precondition => {
+                (_, live) = core.allowed(vm).await?;
+            }
+            answer => return answer,
+        }
+    }
+    apply_once(core, plan, &live, hot).await
+}
+
+async fn apply_once(
+    core: &Core,
+    plan: &Plan,
+    live: &DynamicObject,
+    hot: Hot,
+) -> Result<DynamicObject> {
+    let run = match text(&live.data, "/spec/runStrategy") {
+        "" | "Halted" => Run::Halted,
+        "Always" => Run::Always,
+        other => Run::As(other.to_owned()),
+    };
+    let mut wanted = plan.virtual_machine(run, Making::Done, Some(&live.data), hot)?;
+    wanted["metadata"]["resourceVersion"] = Value::from(live.metadata.resource_version.clone());
+    core.cluster
+        .apply(Kind::Vm, &wanted, Others::Override)
+        .await
+}
+
+async fn grow(core: &Core, vm: &DynamicObject, disk: &Disk, claims: &Claims) -> Result<()> {
+    let volumes = live_claims(vm);
+    let claim = volumes.get(&disk.volume).and_then(|name| claims.get(name));
+    match (claim, disk.bytes) {
+        (Some(claim), Some(bytes)) => storage::grow(&core.cluster, claim, bytes)
+            .await
+            .map_err(|error| error.at(disk.field.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// Claims that carry the VM's identity and that the VM does not name any more; the volume first, for CDI would make its claim
+/// again.
+async fn take_away(core: &Core, vm: &DynamicObject, claims: &Claims) -> Result<()> {
+    let named = volumes_of(vm);
+    let left: Vec<(&String, &DynamicObject)> = claims
+        .iter()
+        .filter(|(name, claim)| !named.contains(*name) && owner(claim).is_some())
+        .filter(|(_, claim)| claim.metadata.deletion_timestamp.is_none())
+        .collect();
+    let (Some(identity), false) = (label(vm, IDENTITY), left.is_empty()) else {
+        return Ok(());
+    };
+    let namespace = vm.metadata.namespace.clone().unwrap_or_default();
+    let volumes = storage::owned(&core.cluster, Kind::DataVolume, &namespace, identity).await?;
+    for (name, claim) in left {
+        tracing::info!(claim = %name, "a disk was taken from its VM and is deleted");
+        let same = |volume: &&DynamicObject| volume.metadata.name.as_ref() == Some(name);
+        for volume in volumes.iter().filter(same) {
+            core.cluster.delete(Kind::DataVolume, volume).await?;
+        }
+        core.cluster.delete(Kind::Claim, claim).await?;
+    }
+    Ok(())
+}
+
+fn volumes_of(vm: &DynamicObject) -> BTreeSet<String> {
+    let volumes = items(&vm.data, "/spec/template/spec/volumes").iter();
+    volumes.filter_map(claim_of).map(str::to_owned).collect()
+}
+
+/// Waits until KubeVirt has judged the change, for then it is known what waits for a restart. It may be slow, or too old to
+/// tell: then whoever looks later sees it.
+async fn verdict(core: &Core, key: &VmKey, applied: &DynamicObject, hot: Hot) -> Result<()> {
+    let generation = applied.metadata.generation.unwrap_or(0);
+    let judged = |vm: Option<&DynamicObject>| {
+        let seen = vm.and_then(|vm| vm.data.pointer("/status/desiredGeneration")?.as_i64());
+        vm.is_none() || seen.is_some_and(|seen| seen >= generation)
+    };
+    if hot == Hot::Stopped {
+        return Ok(());
+    }
+    match core.until(Kind::Vm, key, VERDICT, judged).await {
+        Err(error) if error.kind == ErrorKind::Timeout => Ok(()),
+        answer => answer,
+    }
+}

@@ -1,0 +1,304 @@
+//! A VM from its first moment to its last.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::{SinkExt as _, StreamExt as _};
+use kube::api::DeleteParams;
+use polyvirt_api::kubevirt::{Attachment, KubevirtOptions, NetworkOption};
+use polyvirt_contract::model::{
+    ConsoleKind, DiskSpec, NicSpec, PowerOp, PowerState, Stage, UserData, VmRef,
+};
+use polyvirt_contract::watch::VmEvent;
+use polyvirt_contract::{ErrorKind, Provider};
+use polyvirt_testkit::kubevirt_sim::FAULT;
+use serde_json::json;
+
+use crate::lab::{Lab, bridge_network, first, synced, with_options};
+
+fn disk(name: &str, size_gib: u32) -> DiskSpec {
+    DiskSpec {
+        name: name.to_owned(),
+        size_gib,
+        ..DiskSpec::default()
+    }
+}
+
+/// A VM with all that a VM can have beside it.
+fn rich(lab: &Lab, name: &str) -> polyvirt_contract::model::CreateVm {
+    let mut wish = lab.wish(name);
+    wish.image = polyvirt_contract::model::ImageSource {
+        url: "https://images.example.com/debian.qcow2".to_owned(),
+        ..Default::default()
+    };
+    wish.disks = vec![disk("data", 2)];
+    wish.user_data = Some(UserData::CloudInit(Bytes::from_static(b"#cloud-config\n")));
+    wish.networks.push(NicSpec {
+        name: "storage".to_owned(),
+        ..NicSpec::default()
+    });
+    let attachment = Attachment {
+        name: "vlan12".to_owned(),
+        config: Some(r#"{"cniVersion":"1.0.0","type":"bridge","bridge":"br0"}"#.to_owned()),
+        ..Attachment::default()
+    };
+    let options = KubevirtOptions {
+        networks: [(
+            "storage".to_owned(),
+            NetworkOption {
+                attachment: Some(attachment),
+                binding: None,
+            },
+        )]
+        .into(),
+        ..KubevirtOptions::default()
+    };
+    with_options(wish, &options)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_belongs_to_a_vm_comes_and_goes_with_it() {
+    let lab = Lab::new().await;
+    lab.put("NetworkAttachmentDefinition", bridge_network("others"))
+        .await;
+    let vm = lab.running(rich(&lab, "web")).await;
+    let state = lab.until(&vm, |state| !state.ips.is_empty()).await;
+    assert!(state.host.starts_with("sim-node-"), "{state:?}");
+    assert_eq!(state.details["guest.os"], "Simulated Linux");
+    assert_eq!(state.disks.as_ref().map(Vec::len), Some(1));
+    assert_eq!(lab.names("DataVolume").await, ["web-root"]);
+    assert_eq!(
+        lab.names("PersistentVolumeClaim").await,
+        ["web-data", "web-root"]
+    );
+    assert_eq!(lab.names("Secret").await, ["web-cloudinit"]);
+    assert_eq!(
+        lab.names("NetworkAttachmentDefinition").await,
+        ["others", "vlan12"]
+    );
+    let object = lab.get("VirtualMachine", "web").await;
+    assert!(!object.to_string().contains("#cloud-config"), "{object}");
+
+    delete(&lab, &vm).await;
+    for kind in [
+        "VirtualMachine",
+        "VirtualMachineInstance",
+        "DataVolume",
+        "Secret",
+    ] {
+        assert_eq!(lab.names(kind).await, Vec::<String>::new(), "{kind}");
+    }
+    assert_eq!(lab.names("NetworkAttachmentDefinition").await, ["others"]);
+    let begin = Instant::now();
+    while !lab.names("PersistentVolumeClaim").await.is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "claims are left");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn delete(lab: &Lab, vm: &VmRef) {
+    let task = lab.provider.delete(vm).await.expect("accepted");
+    let begin = Instant::now();
+    while let Some(task) = &task {
+        let state = lab.provider.task_status(task).await.expect("known");
+        if state == polyvirt_contract::watch::TaskState::Succeeded {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "{state:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(lab.provider.describe(&vm.id).await, Ok(None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_network_that_another_vm_uses_stays() {
+    let lab = Lab::new().await;
+    let one = lab.make(rich(&lab, "one")).await;
+    let two = lab.make(rich(&lab, "two")).await;
+    delete(&lab, &one).await;
+    assert_eq!(lab.names("NetworkAttachmentDefinition").await, ["vlan12"]);
+    delete(&lab, &two).await;
+    assert!(lab.names("NetworkAttachmentDefinition").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_somebody_else_is_told_within_a_second() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let mut stream = synced(&lab.provider).await;
+    lab.change(
+        "VirtualMachine",
+        "web",
+        json!({"spec": {"runStrategy": "Halted"}}),
+    )
+    .await;
+    let off = |event: &VmEvent| matches!(event, VmEvent::State(state) if state.id == vm.id && state.power == PowerState::Off);
+    let (_, took) = first(&mut stream, off).await;
+    println!("told after {took:?}");
+    assert!(took < Duration::from_secs(1), "told after {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_comes_grows_and_goes_while_the_vm_runs() {
+    let lab = Lab::new().await;
+    let mut wish = lab.wish("web");
+    let vm = lab.running(wish.clone()).await;
+    wish.disks = vec![disk("data", 2)];
+    let reconfigure = async |wish| lab.provider.reconfigure(&vm, wish).await.expect("changed");
+    reconfigure(wish.clone()).await;
+    let state = lab.state(&vm).await;
+    assert_eq!(state.restart_required, Vec::<String>::new(), "plugged in");
+    let object = lab.get("VirtualMachine", "web").await;
+    let volume = &object["spec"]["template"]["spec"]["volumes"][1];
+    assert_eq!(volume["persistentVolumeClaim"]["hotpluggable"], true);
+    wish.disks[0].size_gib = 5;
+    reconfigure(wish.clone()).await;
+    let claim = lab.get("PersistentVolumeClaim", "web-data").await;
+    assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "5Gi");
+    wish.disks.clear();
+    reconfigure(wish).await;
+    let begin = Instant::now();
+    while lab.names("PersistentVolumeClaim").await != ["web-root"] {
+        assert!(begin.elapsed() < Duration::from_secs(10), "the claim stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(lab.state(&vm).await.power, PowerState::On);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_scheduled_is_told_and_can_be_stopped() {
+    let lab = Lab::new().await;
+    let vm = lab.make(lab.wish("big")).await;
+    let fault = json!({"metadata": {"annotations": {FAULT: "Unschedulable"}}});
+    lab.change("VirtualMachine", "big", fault).await;
+    lab.provider
+        .power(&vm, PowerOp::On.into())
+        .await
+        .expect("accepted");
+    let state = lab.until(&vm, |state| !state.fault.is_empty()).await;
+    assert!(
+        state.fault.starts_with("ErrorUnschedulable: 0/2 nodes"),
+        "{}",
+        state.fault
+    );
+    assert_eq!((state.power, state.stage), (PowerState::Off, Stage::Whole));
+    lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
+    lab.until(&vm, |state| state.fault.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_cannot_be_fetched_is_told() {
+    let lab = Lab::new().await;
+    let mut wish = lab.wish("web");
+    wish.image.format.clear();
+    wish.image.url = "https://nowhere.invalid/x.qcow2".to_owned();
+    let vm = lab.make(wish).await;
+    let state = lab.until(&vm, |state| !state.fault.is_empty()).await;
+    assert!(state.fault.contains("DataVolumeError"), "{}", state.fault);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_that_died_half_way_goes_on() {
+    let lab = Lab::new().await;
+    let vm = lab.make(rich(&lab, "web")).await;
+    // What a provider leaves that dies after the VirtualMachine: the mark, and neither claim nor Secret.
+    let creating = json!({"metadata": {"annotations": {"polyvirt.io/creating": "true"}}});
+    lab.change("VirtualMachine", "web", creating).await;
+    lab.api("Secret")
+        .delete("web-cloudinit", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    assert_eq!(lab.state(&vm).await.stage, Stage::Creating);
+    let found = lab
+        .provider
+        .find(&lab.owner("web").identity)
+        .await
+        .expect("an answer");
+    assert_eq!(found.map(|state| state.stage), Some(Stage::Creating));
+    lab.make(rich(&lab, "web")).await;
+    assert_eq!(lab.names("Secret").await, ["web-cloudinit"]);
+    assert_eq!(lab.state(&vm).await.stage, Stage::Whole);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_that_is_asked_for_again_is_not_done_again() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let first = lab.get("VirtualMachineInstance", "web").await["metadata"]["uid"].clone();
+    let request = || polyvirt_contract::model::PowerRequest {
+        op: PowerOp::Reboot,
+        request: Some("r1".into()),
+    };
+    lab.provider.power(&vm, request()).await.expect("accepted");
+    lab.until(&vm, |state| state.power == PowerState::Off).await;
+    lab.until(&vm, |state| state.power == PowerState::On).await;
+    // What a provider leaves that dies before it says so.
+    let forget = json!({"metadata": {"annotations": {"polyvirt.io/last-request": null}}});
+    lab.change("VirtualMachine", "web", forget).await;
+    let second = lab.get("VirtualMachineInstance", "web").await["metadata"]["uid"].clone();
+    assert_ne!(first, second);
+    lab.provider.power(&vm, request()).await.expect("accepted");
+    let third = lab.get("VirtualMachineInstance", "web").await["metadata"]["uid"].clone();
+    assert_eq!(second, third);
+    assert_eq!(lab.state(&vm).await.last_request, Some("r1".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vm_that_is_being_deleted_is_not_started() {
+    let lab = Lab::new().await;
+    let vm = lab.make(lab.wish("web")).await;
+    let hold = json!({"metadata": {"finalizers": ["kubevirt.io/virtualMachineControllerFinalize", "test.io/hold"]}});
+    lab.change("VirtualMachine", "web", hold).await;
+    lab.provider.delete(&vm).await.expect("accepted");
+    assert_eq!(lab.state(&vm).await.stage, Stage::Deleting);
+    let error = lab
+        .provider
+        .power(&vm, PowerOp::On.into())
+        .await
+        .expect_err("refused");
+    assert_eq!(error.kind, ErrorKind::Precondition);
+    let again = lab
+        .provider
+        .create(lab.wish("web"))
+        .await
+        .expect_err("refused");
+    assert_eq!(again.kind, ErrorKind::Precondition);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_console_carries_bytes_both_ways() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let session = lab.provider.console(&vm, ConsoleKind::Serial).await;
+    let mut session = session.expect("attached");
+    let greeting = session.output.next().await.expect("bytes").expect("bytes");
+    assert!(
+        greeting.starts_with(b"web: Simulated Linux"),
+        "{greeting:?}"
+    );
+    session
+        .input
+        .send(Bytes::from_static(b"root\r"))
+        .await
+        .expect("sent");
+    let echo = session.output.next().await.expect("bytes").expect("bytes");
+    assert_eq!(echo, "root\r");
+    lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
+    let error = lab
+        .provider
+        .console(&vm, ConsoleKind::Vnc)
+        .await
+        .expect_err("off");
+    assert_eq!(error.kind, ErrorKind::Precondition);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_vm_is_told_as_such() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let condition = json!({"type": "Paused", "status": "True", "lastTransitionTime": null});
+    let paused = json!({"status": {"conditions": [condition]}});
+    lab.change("VirtualMachineInstance", "web", paused).await;
+    lab.until(&vm, |state| state.power == PowerState::Suspended)
+        .await;
+}

@@ -1,0 +1,277 @@
+//! What controllers read and write.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::admission;
+
+const MANAGER: &str = "kubevirt-simulator";
+/// The nodes that machines run on.
+pub(super) const NODES: [&str; 2] = ["sim-node-1", "sim-node-2"];
+/// The storage that claims without a class get.
+const STORAGE: &str = "sim-storage";
+
+/// Kinds with a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Vm,
+    Vmi,
+    DataVolume,
+    Claim,
+    Snapshot,
+    Restore,
+    Clone,
+}
+
+impl Kind {
+    const fn words(self) -> [&'static str; 3] {
+        match self {
+            Self::Vm => ["kubevirt.io", "v1", "VirtualMachine"],
+            Self::Vmi => ["kubevirt.io", "v1", "VirtualMachineInstance"],
+            Self::DataVolume => ["cdi.kubevirt.io", "v1beta1", "DataVolume"],
+            Self::Claim => ["", "v1", "PersistentVolumeClaim"],
+            Self::Snapshot => ["snapshot.kubevirt.io", "v1beta1", "VirtualMachineSnapshot"],
+            Self::Restore => ["snapshot.kubevirt.io", "v1beta1", "VirtualMachineRestore"],
+            Self::Clone => ["clone.kubevirt.io", "v1beta1", "VirtualMachineClone"],
+        }
+    }
+
+    pub(super) fn resource(self) -> ApiResource {
+        resource(self.words())
+    }
+
+    pub(super) fn api_version(self) -> String {
+        self.resource().api_version
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        self.words()[2]
+    }
+}
+
+fn resource([group, version, kind]: [&str; 3]) -> ApiResource {
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: match group {
+            "" => version.to_owned(),
+            group => format!("{group}/{version}"),
+        },
+        kind: kind.to_owned(),
+        plural: match kind {
+            "StorageClass" => "storageclasses".to_owned(),
+            "ValidatingAdmissionPolicy" => "validatingadmissionpolicies".to_owned(),
+            kind => format!("{}s", kind.to_ascii_lowercase()),
+        },
+    }
+}
+
+/// The cluster, and how fast things happen in it.
+pub(super) struct World {
+    pub(super) client: Client,
+    pub(super) step: Duration,
+}
+
+impl World {
+    pub(super) fn all(&self, kind: Kind) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &kind.resource())
+    }
+
+    pub(super) fn of(&self, kind: Kind, object: &DynamicObject) -> Api<DynamicObject> {
+        let namespace = object.namespace().unwrap_or_default();
+        Api::namespaced_with(self.client.clone(), &namespace, &kind.resource())
+    }
+
+    /// The object of that name in the namespace of the other one.
+    pub(super) async fn beside(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        name: &str,
+    ) -> kube::Result<Option<DynamicObject>> {
+        self.of(kind, object).get_opt(name).await
+    }
+
+    pub(super) async fn create(&self, kind: Kind, object: &Value) -> kube::Result<()> {
+        let wanted: DynamicObject =
+            serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+        let made = self
+            .of(kind, &wanted)
+            .create(&PostParams::default(), &wanted)
+            .await;
+        match made {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            made => made.map(drop),
+        }
+    }
+
+    /// Changes some fields of the object itself.
+    pub(super) async fn change(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        change: &Value,
+    ) -> kube::Result<()> {
+        let (api, params) = (self.of(kind, object), PatchParams::default());
+        let patch = Patch::Merge(change);
+        let changed = api.patch(&object.name_any(), &params, &patch).await;
+        gone_is_fine(changed.map(drop))
+    }
+
+    /// Writes status, if it differs.
+    pub(super) async fn tell(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        status: &Value,
+    ) -> kube::Result<()> {
+        if object.data.get("status") == Some(status) {
+            return Ok(());
+        }
+        let (api, params) = (self.of(kind, object), PatchParams::default());
+        let change = json!({"status": status});
+        let patch = Patch::Merge(&change);
+        let told = api.patch_status(&object.name_any(), &params, &patch).await;
+        gone_is_fine(told.map(drop))
+    }
+
+    pub(super) async fn delete(&self, kind: Kind, object: &DynamicObject) -> kube::Result<()> {
+        let api = self.of(kind, object);
+        let params = DeleteParams::default();
+        let deleted = api.delete(&object.name_any(), &params).await;
+        gone_is_fine(deleted.map(drop))
+    }
+
+    /// Keeps the object from going.
+    pub(super) async fn hold(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        finalizer: &str,
+    ) -> kube::Result<()> {
+        let others = object.finalizers().iter().map(String::as_str);
+        let all: Vec<&str> = others.chain([finalizer]).collect();
+        self.finalize(kind, object, &all).await
+    }
+
+    /// Lets the object go, as far as it is held by this finalizer.
+    pub(super) async fn release(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        finalizer: &str,
+    ) -> kube::Result<()> {
+        let all = object.finalizers().iter().map(String::as_str);
+        let others: Vec<&str> = all.filter(|name| *name != finalizer).collect();
+        self.finalize(kind, object, &others).await
+    }
+
+    async fn finalize(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        finalizers: &[&str],
+    ) -> kube::Result<()> {
+        if object.finalizers() == finalizers {
+            return Ok(());
+        }
+        let change = json!({"metadata": {
+            "finalizers": finalizers,
+            "resourceVersion": object.resource_version(),
+        }});
+        self.change(kind, object, &change).await
+    }
+
+    /// Nodes and storage, as every cluster has them.
+    pub(super) async fn furnish(&self) -> kube::Result<()> {
+        for name in NODES {
+            self.put(["", "v1", "Node"], &node(name)).await?;
+        }
+        self.put(["storage.k8s.io", "v1", "StorageClass"], &storage_class())
+            .await?;
+        let profile = ["cdi.kubevirt.io", "v1beta1", "StorageProfile"];
+        self.put(profile, &storage_profile()).await
+    }
+
+    /// Has the API server refuse what KubeVirt's webhooks refuse.
+    pub(super) async fn legislate(&self) -> kube::Result<()> {
+        let group = "admissionregistration.k8s.io";
+        let policy = [group, "v1", "ValidatingAdmissionPolicy"];
+        self.put(policy, &admission::policy()).await?;
+        let binding = [group, "v1", "ValidatingAdmissionPolicyBinding"];
+        self.put(binding, &admission::binding()).await
+    }
+
+    pub(super) async fn put(&self, words: [&str; 3], object: &Value) -> kube::Result<()> {
+        let client = self.client.clone();
+        let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource(words)),
+            None => Api::all_with(client, &resource(words)),
+        };
+        let params = PatchParams::apply(MANAGER).force();
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        api.patch(name, &params, &Patch::Apply(object)).await?;
+        if let Some(status) = object.get("status") {
+            let status = json!({
+                "apiVersion": object["apiVersion"],
+                "kind": object["kind"],
+                "status": status,
+            });
+            api.patch_status(name, &params, &Patch::Apply(&status))
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+fn gone_is_fine(answer: kube::Result<()>) -> kube::Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        answer => answer,
+    }
+}
+
+fn node(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {
+            "kubernetes.io/hostname": name,
+            "kubevirt.io/schedulable": "true",
+        }},
+        "status": {
+            "allocatable": {"cpu": "256", "memory": "1Ti", "pods": "2000"},
+            "capacity": {"cpu": "256", "memory": "1Ti", "pods": "2000"},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Simulated"}],
+        },
+    })
+}
+
+fn storage_class() -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": STORAGE, "annotations": {
+            "storageclass.kubernetes.io/is-default-class": "true",
+        }},
+        "provisioner": "sim.polyvirt.io/storage",
+        "allowVolumeExpansion": true,
+    })
+}
+
+fn storage_profile() -> Value {
+    json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1",
+        "kind": "StorageProfile",
+        "metadata": {"name": STORAGE},
+        "spec": {},
+        "status": {"storageClass": STORAGE, "claimPropertySets": [
+            {"accessModes": ["ReadWriteMany"], "volumeMode": "Block"},
+            {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"},
+        ]},
+    })
+}

@@ -1,0 +1,85 @@
+//! Instances: the machines while they run.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
+use kube::runtime::controller::Action;
+use serde_json::{Value, json};
+
+use super::FAULT;
+use super::cluster::{Kind, NODES, World};
+use super::machine::INSTANCE_FINALIZER;
+
+/// How long a slow start takes.
+const SLOW: Duration = Duration::from_secs(3);
+
+pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Result<Action> {
+    if instance.metadata.deletion_timestamp.is_some() {
+        tokio::time::sleep(world.step).await;
+        world
+            .release(Kind::Vmi, instance, INSTANCE_FINALIZER)
+            .await?;
+        return Ok(Action::await_change());
+    }
+    let fault = instance.annotations().get(FAULT).map(String::as_str);
+    let phase = instance
+        .data
+        .pointer("/status/phase")
+        .and_then(Value::as_str);
+    match (phase, fault) {
+        (None, _) => {
+            let change = json!({"status": {"phase": "Scheduling"}});
+            world.change(Kind::Vmi, instance, &change).await?;
+        }
+        (Some("Scheduling"), Some("Unschedulable")) => {}
+        (Some("Scheduling"), fault) => {
+            let slow = fault == Some("SlowStart");
+            tokio::time::sleep(if slow { SLOW } else { world.step }).await;
+            let change = json!({"status": running(instance)});
+            world.change(Kind::Vmi, instance, &change).await?;
+        }
+        _ => {}
+    }
+    Ok(Action::await_change())
+}
+
+/// What a machine says of itself when it is up.
+fn running(instance: &DynamicObject) -> Value {
+    let mut hasher = DefaultHasher::new();
+    instance.uid().hash(&mut hasher);
+    let number = hasher.finish();
+    let cards = instance.data.pointer("/spec/domain/devices/interfaces");
+    let cards = cards.and_then(Value::as_array).into_iter().flatten();
+    let card = |(place, card): (usize, &Value)| {
+        let ip = address(number, place);
+        json!({
+            "name": card["name"],
+            "mac": card["macAddress"],
+            "ipAddress": ip,
+            "ipAddresses": [ip],
+            "interfaceName": format!("eth{place}"),
+            "infoSource": "domain, guest-agent",
+        })
+    };
+    let first = number.to_le_bytes()[0];
+    json!({
+        "phase": "Running",
+        "nodeName": NODES[usize::from(first) % NODES.len()],
+        "interfaces": cards.enumerate().map(card).collect::<Vec<_>>(),
+        "guestOSInfo": {"prettyName": "Simulated Linux", "name": "Simulated"},
+        "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": null, "lastProbeTime": null},
+            {"type": "AgentConnected", "status": "True", "lastTransitionTime": null, "lastProbeTime": null},
+        ],
+    })
+}
+
+fn address(number: u64, card: usize) -> String {
+    let [a, b, c, ..] = number.to_le_bytes();
+    format!(
+        "10.{}.{b}.{c}",
+        a.wrapping_add(u8::try_from(card).unwrap_or(0))
+    )
+}

@@ -1,0 +1,238 @@
+//! What KubeVirt does beside its objects: stop, start, restart, pause, and consoles. An API server of its own on loopback, to
+//! which the real one hands requests on, as it does to virt-api.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, put};
+use axum::{Json, Router};
+use k8s_openapi::ByteString;
+use kube::core::{DynamicObject, Request};
+use kube::{Api, ResourceExt as _};
+use polyvirt_listener::{Settings, TlsListener};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::cluster::{Kind, World};
+use crate::Error;
+use crate::error::Doing as _;
+
+const GROUP: &str = "subresources.kubevirt.io";
+const ROOT: &str = "/apis/subresources.kubevirt.io/v1";
+const NAMESPACE: &str = "kubevirt";
+const SERVICE: &str = "virt-api";
+/// How long the API server may take to find us.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What a guest says first.
+const GREETING: &str = "Simulated Linux on ttyS0\r\n\r\nlogin: ";
+/// The protocol of consoles: bytes, and nothing around them.
+const PLAIN: &str = "plain.kubevirt.io";
+
+/// The server, with its place in the cluster.
+pub(super) struct Server {
+    world: Arc<World>,
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+}
+
+impl Server {
+    /// Listens, and tells the API server so.
+    pub(super) async fn register(world: Arc<World>) -> Result<Self, Error> {
+        let place = std::path::Path::new("127.0.0.1");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.doing("listen on", place)?;
+        let port = listener.local_addr().doing("listen on", place)?.port();
+        let name = format!("{SERVICE}.{NAMESPACE}.svc");
+        let made = rcgen::generate_simple_self_signed([name])?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let tls = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], PrivateKeyDer::from(key))?;
+        world.announce(port, made.cert.pem()).await?;
+        Ok(Self {
+            world,
+            listener,
+            tls: Arc::new(tls),
+        })
+    }
+
+    pub(super) async fn serve(self) {
+        let settings = Settings::new(self.tls);
+        let stop = CancellationToken::new();
+        let incoming = TlsListener::<()>::new(self.listener, settings, stop);
+        if let Err(error) = axum::serve(incoming, routes(self.world)).await {
+            tracing::error!(%error, "subresources of the KubeVirt simulator are no longer served");
+        }
+    }
+}
+
+impl World {
+    async fn announce(&self, port: u16, authority: String) -> kube::Result<()> {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE},
+        });
+        self.put(["", "v1", "Namespace"], &namespace).await?;
+        let service = json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": SERVICE, "namespace": NAMESPACE},
+            "spec": {
+                "type": "ExternalName",
+                "externalName": "localhost",
+                "ports": [{"name": "https", "port": port}],
+            },
+        });
+        self.put(["", "v1", "Service"], &service).await?;
+        let api = json!({
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": format!("v1.{GROUP}")},
+            "spec": {
+                "group": GROUP,
+                "version": "v1",
+                "groupPriorityMinimum": 1000,
+                "versionPriority": 15,
+                "caBundle": ByteString(authority.into_bytes()),
+                "service": {"namespace": NAMESPACE, "name": SERVICE, "port": port},
+            },
+        });
+        self.put(["apiregistration.k8s.io", "v1", "APIService"], &api)
+            .await
+    }
+
+    /// Waits until the API server hands requests on to us.
+    pub(super) async fn until_served(&self) -> Result<(), Error> {
+        let begin = Instant::now();
+        loop {
+            let group = Request::new(format!("/apis/{GROUP}"));
+            let request = group.get("v1", &kube::api::GetParams::default());
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            match self.client.request_text(request).await {
+                Ok(_) => return Ok(()),
+                Err(error) if begin.elapsed() > PATIENCE => return Err(error.into()),
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+}
+
+fn routes(world: Arc<World>) -> Router {
+    let of = |kind: &str| format!("{ROOT}/namespaces/{{namespace}}/{kind}/{{name}}");
+    let (vm, vmi) = (of("virtualmachines"), of("virtualmachineinstances"));
+    Router::new()
+        .route(ROOT, get(discovery))
+        .route(&format!("{ROOT}/"), get(discovery))
+        .route(&format!("{vm}/stop"), put(stop))
+        .route(&format!("{vm}/start"), put(start))
+        .route(&format!("{vm}/restart"), put(restart))
+        .route(&format!("{vmi}/pause"), put(pause))
+        .route(&format!("{vmi}/unpause"), put(unpause))
+        .route(&format!("{vmi}/console"), get(console))
+        .route(&format!("{vmi}/vnc"), get(console))
+        .with_state(world)
+}
+
+type Named = Path<(String, String)>;
+type Shared = State<Arc<World>>;
+
+async fn discovery() -> Json<Value> {
+    Json(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": format!("{GROUP}/v1"),
+        "resources": [],
+    }))
+}
+
+async fn stop(State(world): Shared, Path(place): Named) -> Response {
+    run(&world, &place, "Halted").await
+}
+
+async fn start(State(world): Shared, Path(place): Named) -> Response {
+    run(&world, &place, "Always").await
+}
+
+async fn run(world: &World, place: &(String, String), strategy: &str) -> Response {
+    let change = json!({"spec": {"runStrategy": strategy}});
+    changed(world, Kind::Vm, place, &change).await
+}
+
+async fn restart(State(world): Shared, Path(place): Named) -> Response {
+    match found(&world, Kind::Vmi, &place).await {
+        Some(instance) => match world.delete(Kind::Vmi, &instance).await {
+            Ok(()) => StatusCode::ACCEPTED.into_response(),
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        },
+        None => StatusCode::CONFLICT.into_response(),
+    }
+}
+
+async fn pause(State(world): Shared, Path(place): Named) -> Response {
+    paused(&world, &place, "True").await
+}
+
+async fn unpause(State(world): Shared, Path(place): Named) -> Response {
+    paused(&world, &place, "False").await
+}
+
+async fn paused(world: &World, place: &(String, String), is_so: &str) -> Response {
+    let condition = json!({
+        "type": "Paused", "status": is_so, "lastTransitionTime": null, "lastProbeTime": null,
+    });
+    let change = json!({"status": {"conditions": [condition]}});
+    changed(world, Kind::Vmi, place, &change).await
+}
+
+async fn changed(world: &World, kind: Kind, place: &(String, String), change: &Value) -> Response {
+    let Some(object) = found(world, kind, place).await else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    match world.change(kind, &object, change).await {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn found(world: &World, kind: Kind, place: &(String, String)) -> Option<DynamicObject> {
+    let (namespace, name) = place;
+    let client = world.client.clone();
+    let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &kind.resource());
+    api.get_opt(name).await.ok().flatten()
+}
+
+async fn console(State(world): Shared, Path(place): Named, upgrade: WebSocketUpgrade) -> Response {
+    match found(&world, Kind::Vmi, &place).await {
+        Some(instance) => {
+            let name = instance.name_any();
+            upgrade
+                .protocols([PLAIN])
+                .on_upgrade(move |socket| guest(socket, name))
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// A guest that says who it is, and repeats what it is told.
+async fn guest(mut socket: WebSocket, name: String) {
+    let greeting = format!("{name}: {GREETING}");
+    let mut next = Message::Binary(greeting.into_bytes().into());
+    while socket.send(next).await.is_ok() {
+        next = loop {
+            match socket.recv().await {
+                Some(Ok(Message::Binary(bytes))) => break Message::Binary(bytes),
+                Some(Ok(Message::Text(text))) => break Message::Text(text),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return,
+            }
+        };
+    }
+}
