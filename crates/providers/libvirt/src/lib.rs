@@ -1,0 +1,7 @@
+//! libvirt driven over its own RPC protocol: no C library, no process per call.
+
+mod config;
+mod rpc;
+mod transport;
+
+pub use config::{Accel, Address, ConfigError, LibvirtConfig, Secret, Transport};
