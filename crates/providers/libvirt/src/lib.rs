@@ -3,5 +3,6 @@
 mod config;
 mod rpc;
 mod transport;
+mod xml;
 
 pub use config::{Accel, Address, ConfigError, LibvirtConfig, Secret, Transport};
