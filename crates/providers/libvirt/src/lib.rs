@@ -1,6 +1,7 @@
 //! libvirt driven over its own RPC protocol: no C library, no process per call.
 
 mod config;
+mod domain;
 mod rpc;
 mod transport;
 mod xml;
