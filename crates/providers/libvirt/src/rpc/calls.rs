@@ -32,20 +32,16 @@ pub(crate) mod flags {
     pub(crate) const BY_AGENT: u32 = 2;
     /// Of snapshots: it is there, and libvirt is only told of it.
     pub(crate) const REDEFINE: u32 = 1;
-    /// Of snapshots: if there is something wrong nothing is done.
-    pub(crate) const ATOMIC: u32 = 128;
     /// Of going back: although the machine is another by now.
     pub(crate) const REVERT_FORCE: u32 = 4;
     /// Of growing: the size is in bytes.
     pub(crate) const BYTES: u32 = 2;
     /// Of consoles: whoever has it loses it.
     pub(crate) const TAKE_OVER: u32 = 1;
-    /// Of new volumes: allocate all at once.
-    pub(crate) const SPARSE_CLONE: u32 = 0;
 }
 
-/// What statistics are asked for: state, memory, processors and disks.
-const STATS: u32 = 1 | 4 | 8 | 32;
+/// What statistics are asked for: the state alone, which costs nothing.
+const STATS: u32 = 1;
 
 /// The host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,27 +101,13 @@ impl DomainStats {
             _ => None,
         }
     }
-
-    /// A text that was told.
-    pub(crate) fn text(&self, key: &str) -> Option<&str> {
-        match self.values.get(key)? {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
-    }
 }
 
 /// Addresses of a card, by its MAC address.
 pub(crate) type Addresses = BTreeMap<String, Vec<String>>;
 
-/// Where addresses are asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AddressSource {
-    /// libvirt's own DHCP server.
-    Lease = 0,
-    /// The guest's agent.
-    Agent = 1,
-}
+/// Addresses are asked of the guest's agent.
+const BY_AGENT: u32 = 1;
 
 type Interface = (String, Option<String>, Vec<(i32, String, u32)>);
 
@@ -267,12 +249,8 @@ impl Connection {
     }
 
     /// Addresses by MAC address; loopback is left out.
-    pub(crate) async fn addresses(
-        &self,
-        domain: &Domain,
-        source: AddressSource,
-    ) -> Answer<Addresses> {
-        let arguments = (domain, source as u32, 0_u32);
+    pub(crate) async fn addresses(&self, domain: &Domain) -> Answer<Addresses> {
+        let arguments = (domain, BY_AGENT, 0_u32);
         let found: Vec<Interface> = self.call(p::DOMAIN_INTERFACE_ADDRESSES, &arguments).await?;
         let mut by_mac = Addresses::new();
         for (_, mac, list) in found {
@@ -339,7 +317,9 @@ impl Connection {
     }
 
     pub(crate) async fn backup(&self, domain: &Domain, xml: &str) -> Answer<()> {
-        let arguments = (domain, xml, None::<String>, 0_u32);
+        /// Into files that are there.
+        const INTO: u32 = 1;
+        let arguments = (domain, xml, None::<String>, INTO);
         self.call(p::DOMAIN_BACKUP_BEGIN, &arguments).await
     }
 
@@ -422,7 +402,7 @@ impl Connection {
         xml: &str,
         from: &Volume,
     ) -> Answer<Volume> {
-        let arguments = (pool, xml, from, flags::SPARSE_CLONE);
+        let arguments = (pool, xml, from, 0_u32);
         self.call(p::STORAGE_VOL_CREATE_XML_FROM, &arguments).await
     }
 
@@ -444,6 +424,14 @@ impl Connection {
     pub(crate) async fn upload(&self, volume: &Volume, bytes: u64) -> Answer<Stream> {
         let arguments = (volume, 0_u64, bytes, 0_u32);
         Stream::open(self, p::STORAGE_VOL_UPLOAD, &arguments).await
+    }
+}
+
+impl Connection {
+    /// Opens a volume to be read from its beginning to its end. Only for what is small: a reader that is slow loses it.
+    pub(crate) async fn download(&self, volume: &Volume) -> Answer<Stream> {
+        let arguments = (volume, 0_u64, 0_u64, 0_u32);
+        Stream::open(self, p::STORAGE_VOL_DOWNLOAD, &arguments).await
     }
 }
 

@@ -17,9 +17,9 @@ mod stream;
 mod types;
 mod xdr;
 
-pub(crate) use calls::{Addresses, DomainStats, NodeInfo, PoolInfo, flags};
-pub(crate) use connection::{Connection, Event, OnEvent};
-pub(crate) use error::{RpcError, capital, code};
+pub(crate) use calls::{Addresses, flags};
+pub(crate) use connection::Event;
+pub(crate) use error::{RpcError, code};
 pub(crate) use link::{Link, Session};
 pub(crate) use stream::Stream;
 pub(crate) use types::{Domain, Named, Snapshot, Volume};

@@ -88,6 +88,7 @@ pub(crate) const DOMAIN_CREATE_WITH_FLAGS: Procedure = slow(196);
 pub(crate) const DOMAIN_SET_VCPUS_FLAGS: Procedure = slow(199);
 pub(crate) const DOMAIN_OPEN_CONSOLE: Procedure = quick(201);
 pub(crate) const STORAGE_VOL_UPLOAD: Procedure = quick(208);
+pub(crate) const STORAGE_VOL_DOWNLOAD: Procedure = quick(209);
 pub(crate) const DOMAIN_GET_STATE: Procedure = quick(212);
 pub(crate) const DOMAIN_UNDEFINE_FLAGS: Procedure = slow(231);
 pub(crate) const DOMAIN_DESTROY_FLAGS: Procedure = slow(234);
@@ -131,8 +132,3 @@ pub(crate) const EVENTS: &[i32] = &[
     23, // its metadata
     26, // memory of a device
 ];
-
-/// The message that tells of a VM's life.
-pub(crate) const EVENT_LIFECYCLE: u32 = 318;
-/// The message that tells of the agent.
-pub(crate) const EVENT_AGENT: u32 = 348;

@@ -1,1 +1,14 @@
-fn main() {}
+//! The provider on a real libvirtd and real guests. What is missing makes a test fail and say what to install; nothing is
+//! skipped.
+//!
+//! Every test has a libvirtd of its own, with folders of its own, in a mount name space of its own; guests run under emulation.
+//! A boot costs seven seconds of a processor, so tests share one guest for many looks.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests are tests too"
+)]
+
+mod conformance;
+mod host;
+mod lab;
