@@ -241,6 +241,13 @@ pub struct ProviderCommand {
     /// Folder with tls.crt, tls.key and ca.crt
     #[arg(long, default_value = "/etc/virtrigaud/tls", value_name = "DIR")]
     pub tls_dir: PathBuf,
+    /// Folder with what the hypervisor asks for: the files of the Provider's credentials Secret
+    #[arg(
+        long,
+        default_value = "/etc/virtrigaud/credentials",
+        value_name = "DIR"
+    )]
+    pub credentials_dir: PathBuf,
     /// Let in only clients whose certificate carries one of these names (comma separated): DNS, URI or common name
     #[arg(
         long,
@@ -265,6 +272,8 @@ pub enum ProviderKind {
     Mock,
     /// QEMU on this machine, without a daemon
     Qemu,
+    /// A libvirt, on this machine or another
+    Libvirt,
 }
 
 /// Options of `polyvirt crds`.

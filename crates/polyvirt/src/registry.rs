@@ -1,12 +1,13 @@
 //! The hypervisors that are linked in, and how a Provider is reached. A new one is one line here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use polyvirt_api::infra::{Provider as ProviderObject, ProviderType, RuntimeMode};
@@ -16,6 +17,7 @@ use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::provider::{Place, Runtime, Way};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::{Problem, Reason};
+use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_provider_qemu::{Qemu, QemuConfig};
 use polyvirt_runtimes::process::Processes;
@@ -27,15 +29,40 @@ use crate::cli::RemoteProviders;
 /// Where QEMU's VMs are if the Provider does not say.
 pub const QEMU_HOME: &str = "qemu:///var/lib/polyvirt/qemu";
 
+/// The libvirt of a Provider that does not say where it is.
+pub const LIBVIRT_HOME: &str = "qemu:///system";
+
 /// Starts the code of a hypervisor; asked once, and again if it failed.
 type Open =
     Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Provider>, ProviderError>> + Send + Sync>;
-type Make = fn(&ProviderObject) -> Result<Open, Problem>;
+type Make = fn(&ProviderObject, Credentials) -> Result<Open, Problem>;
+/// The keys of a Provider's Secret. They are never logged.
+type Credentials = BTreeMap<String, ByteString>;
 
 /// The hypervisors that run inside the manager.
-const LINKED: &[(ProviderType, Make)] = &[(ProviderType::Mock, mock), (ProviderType::Qemu, qemu)];
+const LINKED: &[(ProviderType, Make)] = &[
+    (ProviderType::Mock, mock),
+    (ProviderType::Qemu, qemu),
+    (ProviderType::Libvirt, libvirt),
+];
 
-fn mock(provider: &ProviderObject) -> Result<Open, Problem> {
+fn libvirt(provider: &ProviderObject, credentials: Credentials) -> Result<Open, Problem> {
+    let url = provider.spec.endpoint.as_deref().unwrap_or(LIBVIRT_HOME);
+    let config = LibvirtConfig::from_url(url).map_err(bad_endpoint)?;
+    let secrets = credentials.into_iter();
+    let secrets =
+        secrets.map(|(key, value)| (key, polyvirt_provider_libvirt::Secret::new(value.0)));
+    let config = config.with_credentials(secrets.collect());
+    Ok(Box::new(move || {
+        let config = config.clone();
+        Box::pin(async move {
+            let made: Arc<dyn Provider> = Libvirt::open(config);
+            Ok(made)
+        })
+    }))
+}
+
+fn mock(provider: &ProviderObject, _: Credentials) -> Result<Open, Problem> {
     let url = provider.spec.endpoint.as_deref().unwrap_or("mock://memory");
     let config = MockConfig::from_url(url).map_err(bad_endpoint)?;
     Ok(Box::new(move || {
@@ -44,7 +71,7 @@ fn mock(provider: &ProviderObject) -> Result<Open, Problem> {
     }))
 }
 
-fn qemu(provider: &ProviderObject) -> Result<Open, Problem> {
+fn qemu(provider: &ProviderObject, _: Credentials) -> Result<Open, Problem> {
     let url = provider.spec.endpoint.as_deref();
     let config = QemuConfig::from_url(url.unwrap_or(QEMU_HOME)).map_err(bad_endpoint)?;
     Ok(Box::new(move || {
@@ -71,7 +98,7 @@ fn linked(kind: ProviderType) -> Option<Make> {
 /// Whether a provider can run inside the manager as its object describes it.
 pub fn can_run_inside(provider: &ProviderObject) -> Result<(), Problem> {
     let make = linked(provider.spec.type_).ok_or_else(|| not_linked(provider))?;
-    make(provider).map(drop)
+    make(provider, Credentials::new()).map(drop)
 }
 
 /// What a provider in process was made from, and the provider.
@@ -110,11 +137,16 @@ impl Registry {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_process(&self, provider: &ProviderObject) -> Result<Way, Problem> {
+    async fn in_process(&self, provider: &ProviderObject) -> Result<Way, Problem> {
         let Some(make) = linked(provider.spec.type_) else {
             return Err(not_linked(provider));
         };
-        let made_from = format!("{:?}", provider.spec.endpoint);
+        let secret = self.secret(provider).await?;
+        let version = secret
+            .as_ref()
+            .and_then(|s| s.metadata.resource_version.clone());
+        let credentials = secret.and_then(|secret| secret.data).unwrap_or_default();
+        let made_from = format!("{:?} {version:?}", provider.spec.endpoint);
         let key = ObjectKey::of(provider);
         let mut servers = self.servers();
         let there = servers
@@ -123,7 +155,7 @@ impl Registry {
             .map(|(_, p)| p.clone());
         let server = match there {
             Some(server) => server,
-            None => Arc::new(InProcess::new(make(provider)?)),
+            None => Arc::new(InProcess::new(make(provider, credentials)?)),
         };
         servers.insert(key, (made_from.clone(), server.clone()));
         Ok(Way {
@@ -135,6 +167,18 @@ impl Registry {
             },
         })
     }
+}
+
+fn bad_secret(text: String) -> Problem {
+    Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef.name", text)
+}
+
+fn unreadable(name: &str, error: &kube::Error) -> Problem {
+    bad_secret(format!("Secret {name} cannot be read: {error}"))
+}
+
+fn absent(name: &str) -> Problem {
+    bad_secret(format!("Secret {name} does not exist. Create it"))
 }
 
 fn not_linked(provider: &ProviderObject) -> Problem {
@@ -151,20 +195,30 @@ fn not_linked(provider: &ProviderObject) -> Problem {
 impl Registry {
     /// The version of the credentials, so that new ones make a new session. Their keys are the provider's business.
     async fn credentials(&self, provider: &ProviderObject) -> Result<String, Problem> {
-        let Some(wanted) = &provider.spec.credential_secret_ref else {
+        let Some((name, api)) = self.secrets(provider) else {
             return Ok(String::new());
         };
-        let own = provider.metadata.namespace.as_deref().unwrap_or_default();
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), wanted.namespace_or(own));
-        let problem = |text: String| {
-            Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef.name", text)
-        };
-        let found = api.get_metadata_opt(&wanted.name).await;
-        let found =
-            found.map_err(|e| problem(format!("Secret {} cannot be read: {e}", wanted.name)))?;
-        let secret = found
-            .ok_or_else(|| problem(format!("Secret {} does not exist. Create it", wanted.name)))?;
+        let found = api.get_metadata_opt(name).await;
+        let secret = found.map_err(|error| unreadable(name, &error))?;
+        let secret = secret.ok_or_else(|| absent(name))?;
         Ok(secret.metadata.resource_version.unwrap_or_default())
+    }
+
+    /// The credentials themselves, for a provider that runs here.
+    async fn secret(&self, provider: &ProviderObject) -> Result<Option<Secret>, Problem> {
+        let Some((name, api)) = self.secrets(provider) else {
+            return Ok(None);
+        };
+        let found = api.get_opt(name).await;
+        let secret = found.map_err(|error| unreadable(name, &error))?;
+        secret.ok_or_else(|| absent(name)).map(Some)
+    }
+
+    fn secrets<'a>(&self, provider: &'a ProviderObject) -> Option<(&'a str, Api<Secret>)> {
+        let wanted = provider.spec.credential_secret_ref.as_ref()?;
+        let own = provider.metadata.namespace.as_deref().unwrap_or_default();
+        let api = Api::namespaced(self.client.clone(), wanted.namespace_or(own));
+        Some((&wanted.name, api))
     }
 
     async fn reach(&self, provider: &ProviderObject) -> Result<Way, Problem> {
@@ -174,7 +228,7 @@ impl Registry {
         };
         self.leave_others(provider, mode).await?;
         match mode {
-            RuntimeMode::InProcess => self.in_process(provider),
+            RuntimeMode::InProcess => self.in_process(provider).await,
             RuntimeMode::External => self.external.way(provider).await,
             RuntimeMode::Process => self.process(provider).await,
             RuntimeMode::Remote => self.remote.way(provider).await,

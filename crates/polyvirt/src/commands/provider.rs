@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use polyvirt_contract::Provider;
 use polyvirt_contract::grpc::{self, Clients, Listen, ServeOptions, ServerTls};
+use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_provider_qemu::{Qemu, QemuConfig};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 use super::probes::{self, Readiness};
 use super::stop_signal;
 use crate::cli::{ProviderCommand, ProviderKind};
-use crate::registry::QEMU_HOME;
+use crate::registry::{LIBVIRT_HOME, QEMU_HOME};
 
 /// Serves a hypervisor until the program is asked to stop.
 pub async fn run(options: ProviderCommand) -> anyhow::Result<()> {
@@ -81,6 +82,13 @@ async fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>
         ProviderKind::Qemu => {
             let url = options.endpoint.as_deref().unwrap_or(QEMU_HOME);
             Ok(Qemu::open(QemuConfig::from_url(url)?).await?)
+        }
+        ProviderKind::Libvirt => {
+            let url = options.endpoint.as_deref().unwrap_or(LIBVIRT_HOME);
+            let config = LibvirtConfig::from_url(url)?;
+            Ok(Libvirt::open(
+                config.with_credentials_in(&options.credentials_dir)?,
+            ))
         }
     }
 }

@@ -80,8 +80,7 @@ fn check_disk(place: usize, disk: &DiskSpec) -> Result<()> {
     }
     if matches!(disk.disk_type, DiskType::Ssd | DiskType::Hdd) {
         let field = format!("spec.disks[{place}].type");
-        let message =
-            "libvirt cannot choose the medium of a storage pool; ask for thin or thick, and name a pool by storageClass";
+        let message = "libvirt cannot choose the medium of a storage pool; ask for thin or thick, and name a pool by storageClass";
         return Err(ProviderError::invalid(field, message));
     }
     Ok(())

@@ -88,7 +88,11 @@ async fn plan(core: &Arc<Core>, session: &Session, request: &CloneVm) -> Result<
     let pool = Pool::open(session, &marks.pool, "spec.placement.datastore").await?;
     as_copy(&mut xml, &marks, &pool, (uuid, &request.target_name));
     let cards = cards::of_copy(&shown(&config, &marks), &custom.networks)?;
-    let hostname = if custom.hostname.is_empty() { request.target_name.clone() } else { custom.hostname };
+    let hostname = if custom.hostname.is_empty() {
+        request.target_name.clone()
+    } else {
+        custom.hostname
+    };
     let copy = Copy {
         source,
         mode: request.mode,
@@ -149,11 +153,15 @@ fn as_copy(xml: &mut Element, marks: &Marks, pool: &Pool, (uuid, name): (Uuid, &
     edit::move_disk(xml, disk::SEED, &pool.path(&seed::seed_volume(uuid)));
     if xml.at("sysinfo/entry").is_some() {
         let path = pool.path(&seed::ignition_volume(uuid));
-        xml.edit("sysinfo", |info| info.edit("entry", |entry| entry.set("file", path)));
+        xml.edit("sysinfo", |info| {
+            info.edit("entry", |entry| entry.set("file", path))
+        });
     }
     xml.edit("devices", |devices| {
         for node in &mut devices.children {
-            if let Node::Element(e) = node && e.name == "interface" {
+            if let Node::Element(e) = node
+                && e.name == "interface"
+            {
                 let mac = uuid.mac(&NicPart::of(e).mac);
                 e.edit("mac", |element| element.set("address", mac));
             }
@@ -166,7 +174,11 @@ fn as_copy(xml: &mut Element, marks: &Marks, pool: &Pool, (uuid, name): (Uuid, &
 
 /// The cards that somebody asked for, as the copy's guest is told of them.
 fn shown(source: &Machine, marks: &Marks) -> Vec<NicSpec> {
-    let shown = marks.nics.iter().zip(&source.nics).filter(|(nic, _)| !nic.name.is_empty());
+    let shown = marks
+        .nics
+        .iter()
+        .zip(&source.nics)
+        .filter(|(nic, _)| !nic.name.is_empty());
     shown
         .map(|(nic, part)| NicSpec {
             name: nic.name.clone(),
@@ -186,10 +198,17 @@ struct Pair {
 }
 
 /// Makes the disks and the seed of a copy. The source is held while it is read.
-pub(crate) async fn fill(core: &Arc<Core>, uuid: Uuid, marks: &mut Marks, copy: &Copy) -> Result<()> {
+pub(crate) async fn fill(
+    core: &Arc<Core>,
+    uuid: Uuid,
+    marks: &mut Marks,
+    copy: &Copy,
+) -> Result<()> {
     let source = &copy.source;
     let held = source.change.lock().await;
-    core.look(source).await?.ok_or_else(|| errors::no_vm(source.uuid))?;
+    core.look(source)
+        .await?
+        .ok_or_else(|| errors::no_vm(source.uuid))?;
     must_be_whole(source)?;
     let session = core.session().await?;
     let mut pairs = pairs(&session, uuid, marks, source).await?;
@@ -211,7 +230,9 @@ pub(crate) async fn fill(core: &Arc<Core>, uuid: Uuid, marks: &mut Marks, copy: 
     if let Some(root) = pool.find(&session, &root_volume(uuid)).await? {
         storage::grow(&session, &root, u64::from(marks.root_gib) << 30).await?;
     }
-    let documents = Documents::load(&session, &pool, source.uuid).await?.for_copy();
+    let documents = Documents::load(&session, &pool, source.uuid)
+        .await?
+        .for_copy();
     let guest = seed::For {
         uuid,
         hostname: &copy.hostname,
@@ -263,7 +284,9 @@ async fn copy_running(session: &Session, source: &Vm, pairs: &[Pair]) -> Result<
     for pair in pairs {
         let from = volume_at(session, &pair.from).await?;
         let bytes = storage::facts(session, &from).await?.capacity;
-        pair.pool.blank(session, &pair.volume, bytes, Thickness::Thin).await?;
+        pair.pool
+            .blank(session, &pair.volume, bytes, Thickness::Thin)
+            .await?;
     }
     let disks = live.iter().map(|part| {
         let element = Element::new("disk").with("name", &part.target);
@@ -297,7 +320,10 @@ async fn finished(session: &Session, domain: &Domain) -> Result<()> {
     }
     let (_, ended) = session.job(domain, COMPLETED).await?;
     if ended.succeeded() == Some(false) {
-        return Err(errors::internal(format!("The copy of the running VM failed: {}", ended.why())));
+        return Err(errors::internal(format!(
+            "The copy of the running VM failed: {}",
+            ended.why()
+        )));
     }
     Ok(())
 }
@@ -311,7 +337,11 @@ async fn link(
     root: &Pair,
 ) -> Result<()> {
     let config = source.config()?;
-    if source.state().snapshots.is_some_and(|list| !list.is_empty()) {
+    if source
+        .state()
+        .snapshots
+        .is_some_and(|list| !list.is_empty())
+    {
         let message = "The source has snapshots, which a layer would take along; delete them, or ask for a full clone";
         return Err(errors::precondition(message));
     }
@@ -320,9 +350,13 @@ async fn link(
     let mut theirs = config.marks.clone().unwrap_or_default();
     theirs.bases.push(layer.name.clone());
     let above = storage::name(source.uuid, &format!("root-{}.qcow2", theirs.bases.len()));
-    root.pool.overlay(session, &above, &root.from, bytes).await?;
+    root.pool
+        .overlay(session, &above, &root.from, bytes)
+        .await?;
     let domain = Domain::of(source.uuid);
-    let text = session.xml(&domain, flags::INACTIVE | flags::SECURE).await?;
+    let text = session
+        .xml(&domain, flags::INACTIVE | flags::SECURE)
+        .await?;
     let mut document = parse(&text)?;
     edit::move_disk(&mut document.root, disk::ROOT, &root.pool.path(&above));
     theirs.put(&mut document.root);
@@ -330,7 +364,16 @@ async fn link(
     core.look(source).await?;
     marks.bases.clone_from(&theirs.bases);
     // Written down before it is used, so that nobody removes the layer in between.
-    create::set_marks(core, storage::owner_of(&root.volume).unwrap_or(source.uuid), marks, flags::CONFIG).await?;
-    core.look(&core.entry(storage::owner_of(&root.volume).unwrap_or(source.uuid))).await?;
-    root.pool.overlay(session, &root.volume, &root.from, bytes).await
+    create::set_marks(
+        core,
+        storage::owner_of(&root.volume).unwrap_or(source.uuid),
+        marks,
+        flags::CONFIG,
+    )
+    .await?;
+    core.look(&core.entry(storage::owner_of(&root.volume).unwrap_or(source.uuid)))
+        .await?;
+    root.pool
+        .overlay(session, &root.volume, &root.from, bytes)
+        .await
 }

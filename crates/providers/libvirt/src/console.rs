@@ -22,7 +22,10 @@ const WAITING: usize = 64;
 /// Attaches to a console. Whoever was attached to the serial port before loses it: it has one reader.
 pub(crate) async fn attach(core: &Arc<Core>, vm: &Vm, kind: ConsoleKind) -> Result<ConsoleSession> {
     let Some(live) = vm.live() else {
-        return Err(errors::precondition(format!("The VM {} is off; start it", vm.uuid)));
+        return Err(errors::precondition(format!(
+            "The VM {} is off; start it",
+            vm.uuid
+        )));
     };
     let (to_guest, from_user) = mpsc::channel::<Bytes>(WAITING);
     let (to_user, from_guest) = mpsc::channel::<Result<Bytes>>(WAITING);

@@ -134,7 +134,10 @@ impl Vm {
 
     /// The machine as it will start.
     pub(crate) fn config(&self) -> Result<Machine> {
-        self.lock().config.clone().ok_or_else(|| errors::no_vm(self.uuid))
+        self.lock()
+            .config
+            .clone()
+            .ok_or_else(|| errors::no_vm(self.uuid))
     }
 
     /// The machine as it runs; `None` if it does not.
@@ -201,7 +204,9 @@ impl Core {
     /// The entry of a domain, whether it is there or not.
     pub(crate) fn entry(&self, uuid: Uuid) -> Arc<Vm> {
         let mut vms = self.lock();
-        vms.entry(uuid).or_insert_with(|| Arc::new(Vm::new(uuid))).clone()
+        vms.entry(uuid)
+            .or_insert_with(|| Arc::new(Vm::new(uuid)))
+            .clone()
     }
 
     /// Takes in what was seen, and tells if that is news. The caller holds [`Vm::look`].
@@ -230,7 +235,10 @@ impl Core {
         let known = std::mem::take(&mut *vm.lock());
         // Whoever changes it, or waits to, keeps the entry that orders the changes.
         let mut vms = self.lock();
-        if vms.get(&vm.uuid).is_some_and(|entry| Arc::strong_count(entry) <= 2) {
+        if vms
+            .get(&vm.uuid)
+            .is_some_and(|entry| Arc::strong_count(entry) <= 2)
+        {
             vms.remove(&vm.uuid);
         }
         drop(vms);
@@ -266,7 +274,9 @@ impl Core {
             return Ok(Some(vm));
         }
         let taken_over = self.all().into_iter();
-        Ok(taken_over.into_iter().find(|vm| carries(vm.state().owner.as_ref())))
+        Ok(taken_over
+            .into_iter()
+            .find(|vm| carries(vm.state().owner.as_ref())))
     }
 
     /// The VM, if whoever asks may touch it.

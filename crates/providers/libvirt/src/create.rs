@@ -59,7 +59,13 @@ pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Create
         xml: wanted.new_domain(virt).with(build::domain)?,
         marks: wanted.marks.clone(),
     };
-    let begun = make(core, &session, plan, Origin::Request(Box::new((wanted, request)))).await;
+    let begun = make(
+        core,
+        &session,
+        plan,
+        Origin::Request(Box::new((wanted, request))),
+    )
+    .await;
     drop(admitted);
     answer(uuid, begun?).await
 }
@@ -137,7 +143,10 @@ pub(crate) async fn resume(core: &Arc<Core>, vm: &Vm) -> Result<Created> {
             // Left behind by an earlier life: it goes, and then it is made anew.
             None => {
                 core.dirty.all();
-                return Err(not_now(vm, "was left half made and is being removed; try again"));
+                return Err(not_now(
+                    vm,
+                    "was left half made and is being removed; try again",
+                ));
             }
         },
     };
@@ -240,7 +249,9 @@ pub(crate) async fn set_marks(core: &Core, uuid: Uuid, marks: &Marks, flags: u32
     let session = core.session().await?;
     let text = marks.for_libvirt();
     let element = (text.as_str(), PREFIX, URI);
-    Ok(session.set_metadata(&Domain::of(uuid), element, flags).await?)
+    Ok(session
+        .set_metadata(&Domain::of(uuid), element, flags)
+        .await?)
 }
 
 async fn from_image(

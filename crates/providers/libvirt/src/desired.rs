@@ -94,8 +94,15 @@ pub(crate) async fn of_new(
     request: &CreateVm,
     uuid: Uuid,
 ) -> Result<Wanted> {
-    let asked = request.placement.as_ref().map_or("", |place| &place.datastore);
-    let pool = if asked.is_empty() { &core.config.pool } else { asked };
+    let asked = request
+        .placement
+        .as_ref()
+        .map_or("", |place| &place.datastore);
+    let pool = if asked.is_empty() {
+        &core.config.pool
+    } else {
+        asked
+    };
     let pool = Pool::open(session, pool, "spec.placement.datastore").await?;
     let blank = Marks {
         owner: request.owner.clone(),
@@ -120,9 +127,8 @@ pub(crate) async fn of_new(
 
 /// Names of disks that are to be allocated at once.
 pub(crate) fn thick(request: &CreateVm) -> Vec<String> {
-    let is_thick = |disk: &&DiskSpec| {
-        matches!(disk.disk_type, DiskType::Thick | DiskType::EagerZeroedThick)
-    };
+    let is_thick =
+        |disk: &&DiskSpec| matches!(disk.disk_type, DiskType::Thick | DiskType::EagerZeroedThick);
     let disks = request.disks.iter().filter(is_thick);
     disks.map(|disk| disk.name.clone()).collect()
 }
@@ -153,7 +159,11 @@ pub(crate) fn desired(
         nics: Vec::new(),
         ..has.clone()
     };
-    let root = request.class.disk_defaults.as_ref().map_or(0, |disk| disk.size_gib);
+    let root = request
+        .class
+        .disk_defaults
+        .as_ref()
+        .map_or(0, |disk| disk.size_gib);
     if root != 0 {
         marks.root_gib = root;
     }
@@ -187,7 +197,10 @@ fn data_disk(
     let target = disk::free_target(taken)?;
     taken.push(target.clone());
     let pools = [&disk.storage_class, &has.pool, usual_pool];
-    let pool = pools.into_iter().find(|name| !name.is_empty()).unwrap_or(usual_pool);
+    let pool = pools
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .unwrap_or(usual_pool);
     Ok(DiskMark {
         name: disk.name.clone(),
         size_gib: disk.size_gib,
@@ -199,7 +212,11 @@ fn data_disk(
 
 fn cards(request: &CreateVm, uuid: Uuid, common: Common<'_>) -> Vec<(NicMark, NicPart)> {
     let card = |spec: &NicSpec, name: &str| {
-        let mac = if spec.mac.is_empty() { uuid.mac(&spec.name) } else { normal_mac(&spec.mac) };
+        let mac = if spec.mac.is_empty() {
+            uuid.mac(&spec.name)
+        } else {
+            normal_mac(&spec.mac)
+        };
         let mark = NicMark {
             mac: mac.clone(),
             name: name.to_owned(),
@@ -213,5 +230,9 @@ fn cards(request: &CreateVm, uuid: Uuid, common: Common<'_>) -> Vec<(NicMark, Ni
         };
         return vec![card(&implicit, "")];
     }
-    request.networks.iter().map(|spec| card(spec, &spec.name)).collect()
+    request
+        .networks
+        .iter()
+        .map(|spec| card(spec, &spec.name))
+        .collect()
 }

@@ -23,7 +23,12 @@ const SLOWEST_LOOK: Duration = Duration::from_secs(1);
 /// What a command may write.
 const MOST_OUTPUT: usize = 1 << 20;
 
-async fn call(session: &Session, domain: &Domain, command: &str, arguments: Value) -> std::result::Result<Value, RpcError> {
+async fn call(
+    session: &Session,
+    domain: &Domain,
+    command: &str,
+    arguments: Value,
+) -> std::result::Result<Value, RpcError> {
     let line = json!({"execute": command, "arguments": arguments}).to_string();
     let answer = session.agent(domain, &line, PATIENCE).await?;
     let mut answer: Value = serde_json::from_str(&answer).unwrap_or_default();
@@ -32,14 +37,19 @@ async fn call(session: &Session, domain: &Domain, command: &str, arguments: Valu
 
 /// The guest's name for itself; `None` if it does not tell.
 pub(crate) async fn hostname(session: &Session, domain: &Domain) -> Option<String> {
-    let answer = call(session, domain, "guest-get-host-name", json!({})).await.ok()?;
+    let answer = call(session, domain, "guest-get-host-name", json!({}))
+        .await
+        .ok()?;
     answer["host-name"].as_str().map(str::to_owned)
 }
 
 /// The VM must run, and its agent listen.
 fn must_listen(vm: &Vm) -> Result<()> {
     let Some(live) = vm.live() else {
-        return Err(errors::precondition(format!("The VM {} is off; start it", vm.uuid)));
+        return Err(errors::precondition(format!(
+            "The VM {} is off; start it",
+            vm.uuid
+        )));
     };
     if live.agent == Some(true) {
         return Ok(());
@@ -90,7 +100,8 @@ async fn await_exit(
             return Ok(output(&status));
         }
         if Instant::now() + pause > deadline {
-            let message = "The command has not ended in time; allow more time, or look at the guest";
+            let message =
+                "The command has not ended in time; allow more time, or look at the guest";
             return Err(ProviderError::new(ErrorKind::Timeout, message));
         }
         tokio::time::sleep(pause).await;

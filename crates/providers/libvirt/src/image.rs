@@ -72,7 +72,11 @@ pub(crate) async fn for_vm(core: &Arc<Core>, image: &ImageSource, pool: &Pool) -
             return Ok(found);
         }
     }
-    let format = if image.format == "template" { "" } else { &image.format };
+    let format = if image.format == "template" {
+        ""
+    } else {
+        &image.format
+    };
     let asked = Asked {
         path: &image.path,
         url: &image.url,
@@ -96,7 +100,9 @@ pub(crate) async fn for_vm(core: &Arc<Core>, image: &ImageSource, pool: &Pool) -
 /// The id in the path of a prepared image.
 fn prepared_id(path: &str) -> &str {
     let file = path.rsplit('/').next().unwrap_or_default();
-    file.strip_suffix(".qcow2").filter(|id| id.starts_with("img-")).unwrap_or_default()
+    file.strip_suffix(".qcow2")
+        .filter(|id| id.starts_with("img-"))
+        .unwrap_or_default()
 }
 
 /// An image that is whole.
@@ -138,14 +144,21 @@ pub(crate) async fn prepare(core: &Arc<Core>, request: &PrepareImage) -> Result<
 
 /// Deletes an image that nothing uses.
 pub(crate) async fn delete(core: &Arc<Core>, image: &PreparedImage) -> Result<()> {
-    let id = if image.id.is_empty() { prepared_id(&image.path) } else { image.id.as_str() };
+    let id = if image.id.is_empty() {
+        prepared_id(&image.path)
+    } else {
+        image.id.as_str()
+    };
     let session = core.session().await?;
     let user = core.all().into_iter().find(|vm| {
         let marks = vm.config().ok().and_then(|config| config.marks);
         marks.is_some_and(|marks| marks.image == id)
     });
     if let Some(vm) = user {
-        let message = format!("The image {id} is used by the VM {}; delete that first", vm.state().name);
+        let message = format!(
+            "The image {id} is used by the VM {}; delete that first",
+            vm.state().name
+        );
         return Err(errors::precondition(message));
     }
     for name in session.pools().await? {
@@ -180,9 +193,12 @@ fn asked(request: &PrepareImage) -> Result<(Asked<'_>, &String)> {
         checksum_type: &request.checksum_type,
     };
     match &request.origin {
-        ImageOrigin::Libvirt { path, url, format, storage_pool } => {
-            Ok((of(path, url, BTreeMap::new(), format), storage_pool))
-        }
+        ImageOrigin::Libvirt {
+            path,
+            url,
+            format,
+            storage_pool,
+        } => Ok((of(path, url, BTreeMap::new(), format), storage_pool)),
         ImageOrigin::Http { url, headers } => Ok((of("", url, headers.0.clone(), ""), &NONE)),
         _ => {
             let message = "This provider takes images by path or URL; set spec.source.libvirt or spec.source.http";
@@ -243,11 +259,13 @@ impl Asked<'_> {
             return Err(ProviderError::invalid("spec.source.checksum", message));
         }
         if !facts.backing.is_empty() {
-            let message = "The image refers to another file; give one that stands alone (qemu-img convert)";
+            let message =
+                "The image refers to another file; give one that stands alone (qemu-img convert)";
             return Err(ProviderError::invalid("spec.source", message));
         }
         let said = self.format.to_ascii_lowercase();
-        let same = said.is_empty() || said == facts.format || said == "img" && facts.format == "raw";
+        let same =
+            said.is_empty() || said == facts.format || said == "img" && facts.format == "raw";
         if same {
             return Ok(());
         }
@@ -294,8 +312,12 @@ async fn download(
 ) -> Result<PathBuf> {
     let file = work.join("source");
     let invalid = |field: &str, text: String| ProviderError::invalid(field, text);
-    std::fs::create_dir_all(work)
-        .map_err(|error| errors::internal(format!("No room for downloads at {}: {error}", work.display())))?;
+    std::fs::create_dir_all(work).map_err(|error| {
+        errors::internal(format!(
+            "No room for downloads at {}: {error}",
+            work.display()
+        ))
+    })?;
     let checksum = Checksum::parse(&source.checksum_type, &source.checksum);
     let request = fetch::Request {
         source: fetch::Source::parse(url).map_err(|e| invalid("spec.source", e.to_string()))?,
@@ -346,18 +368,28 @@ async fn send(
     let image = image.map_err(|error| ProviderError::invalid("spec.source", error.to_string()))?;
     let target = volume_of(&source.id);
     if image.format == format::Format::Qcow2 {
-        let volume = pool.place(session, &target, image.virtual_bytes, "qcow2").await?;
+        let volume = pool
+            .place(session, &target, image.virtual_bytes, "qcow2")
+            .await?;
         return upload(session, &volume, file, progress).await;
     }
     let part = format!("{}.upload", source.id);
-    let volume = pool.place(session, &part, image.virtual_bytes, image.format.name()).await?;
+    let volume = pool
+        .place(session, &part, image.virtual_bytes, image.format.name())
+        .await?;
     upload(session, &volume, file, progress).await?;
     pool.copy(session, &target, &volume).await?;
     pool.remove(session, &part).await
 }
 
-async fn upload(session: &Session, volume: &Volume, file: &Path, progress: &Progress) -> Result<()> {
-    let unreadable = |error: std::io::Error| errors::internal(format!("The download cannot be read: {error}"));
+async fn upload(
+    session: &Session,
+    volume: &Volume,
+    file: &Path,
+    progress: &Progress,
+) -> Result<()> {
+    let unreadable =
+        |error: std::io::Error| errors::internal(format!("The download cannot be read: {error}"));
     let mut from = tokio::fs::File::open(file).await.map_err(unreadable)?;
     let length = from.metadata().await.map_err(unreadable)?.len();
     let mut stream = session.upload(volume, length).await?;

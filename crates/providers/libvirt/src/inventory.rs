@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polyvirt_contract::Result;
-use polyvirt_contract::model::{Datastore, Host as HostEntry, HostHealth, Inventory, NetworkEntry, PowerState};
+use polyvirt_contract::model::{
+    Datastore, Host as HostEntry, HostHealth, Inventory, NetworkEntry, PowerState,
+};
 
 use crate::config::Accel;
 use crate::core::Core;
@@ -49,9 +51,15 @@ fn offered(capabilities: &str) -> Virt {
     let Ok(document) = parse(capabilities) else {
         return Virt::Tcg;
     };
-    let mut arches = document.root.all("guest").filter_map(|guest| guest.at("arch"));
+    let mut arches = document
+        .root
+        .all("guest")
+        .filter_map(|guest| guest.at("arch"));
     let kvm = arches.any(|arch| {
-        let has = |kind: &str| arch.all("domain").any(|d| d.get("type").as_deref() == Some(kind));
+        let has = |kind: &str| {
+            arch.all("domain")
+                .any(|d| d.get("type").as_deref() == Some(kind))
+        };
         arch.get("name").as_deref() == Some("x86_64") && has("kvm")
     });
     if kvm { Virt::Kvm } else { Virt::Tcg }
@@ -91,9 +99,17 @@ pub(crate) async fn inventory(core: &Arc<Core>) -> Result<Inventory> {
 }
 
 fn host(core: &Core, facts: &Host) -> HostEntry {
-    let running: Vec<_> = core.states().into_iter().filter(|vm| vm.power != PowerState::Off).collect();
+    let running: Vec<_> = core
+        .states()
+        .into_iter()
+        .filter(|vm| vm.power != PowerState::Off)
+        .collect();
     let memory: u64 = running.iter().map(|vm| vm.memory_mib).sum();
-    let accelerator = if facts.virt == Virt::Kvm { "kvm" } else { "tcg" };
+    let accelerator = if facts.virt == Virt::Kvm {
+        "kvm"
+    } else {
+        "tcg"
+    };
     let labels = [
         ("kubernetes.io/hostname", facts.name.as_str()),
         ("kubernetes.io/arch", facts.model.as_str()),
@@ -102,7 +118,10 @@ fn host(core: &Core, facts: &Host) -> HostEntry {
     HostEntry {
         name: facts.name.clone(),
         zone: String::new(),
-        labels: labels.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        labels: labels
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .collect(),
         cpus: facts.cpus,
         cpus_used: running.iter().map(|vm| vm.cpu).sum(),
         memory_mib: facts.memory_mib,

@@ -63,7 +63,11 @@ impl Work<'_> {
 
     async fn take_disks(&self, machine: &Machine, target: &Target) -> Result<()> {
         let marks = machine.marks.clone().unwrap_or_default();
-        for old in marks.disks.iter().filter(|old| target.marks.disk(&old.name).is_none()) {
+        for old in marks
+            .disks
+            .iter()
+            .filter(|old| target.marks.disk(&old.name).is_none())
+        {
             let meant = |e: &Element| e.name == "disk" && DiskPart::of(e).target == old.target;
             self.take(meant).await?;
         }
@@ -76,7 +80,11 @@ impl Work<'_> {
         let Some(device) = self.find(&meant).await? else {
             return Ok(());
         };
-        match self.session.detach(&self.domain, &device, flags::LIVE).await {
+        match self
+            .session
+            .detach(&self.domain, &device, flags::LIVE)
+            .await
+        {
             // It went by itself, or is on its way.
             Err(error) if error.is(code::DEVICE_MISSING) || error.is(code::OPERATION_INVALID) => {}
             other => other?,
@@ -106,20 +114,29 @@ impl Work<'_> {
                 continue;
             };
             let device = disk::element(&mark.target, &path, &tuning).to_string();
-            self.session.attach(&self.domain, &device, flags::LIVE).await?;
+            self.session
+                .attach(&self.domain, &device, flags::LIVE)
+                .await?;
         }
         Ok(())
     }
 
     /// Disks grow while the machine runs if their policy says so; the first one always does.
-    async fn grow_disks(&self, machine: &Machine, wanted: &CreateVm, target: &Target) -> Result<()> {
+    async fn grow_disks(
+        &self,
+        machine: &Machine,
+        wanted: &CreateVm,
+        target: &Target,
+    ) -> Result<()> {
         let has = machine.marks.clone().unwrap_or_default();
         let root = target.marks.root_gib;
         if root > has.root_gib {
             self.grow(disk::ROOT, root).await?;
         }
         for mark in &target.marks.disks {
-            let old = has.disk(&mark.name).map_or(mark.size_gib, |old| old.size_gib);
+            let old = has
+                .disk(&mark.name)
+                .map_or(mark.size_gib, |old| old.size_gib);
             if mark.size_gib > old && grows_online(wanted, &mark.name) {
                 self.grow(&mark.target, mark.size_gib).await?;
             }
@@ -129,7 +146,10 @@ impl Work<'_> {
 
     async fn grow(&self, target: &str, gib: u32) -> Result<()> {
         let bytes = u64::from(gib) << 30;
-        Ok(self.session.block_resize(&self.domain, target, bytes).await?)
+        Ok(self
+            .session
+            .block_resize(&self.domain, target, bytes)
+            .await?)
     }
 
     async fn add_cards(&self, target: &Target) -> Result<()> {
@@ -140,14 +160,18 @@ impl Work<'_> {
                 continue;
             }
             let device = nic.element().to_string();
-            self.session.attach(&self.domain, &device, flags::LIVE).await?;
+            self.session
+                .attach(&self.domain, &device, flags::LIVE)
+                .await?;
         }
         Ok(())
     }
 
     async fn add_cpus(&self, machine: &Machine, cpu: u32) -> Result<()> {
         if cpu > machine.cpu && cpu <= machine.most_cpus {
-            self.session.set_vcpus(&self.domain, cpu, flags::LIVE).await?;
+            self.session
+                .set_vcpus(&self.domain, cpu, flags::LIVE)
+                .await?;
         }
         Ok(())
     }
@@ -155,7 +179,8 @@ impl Work<'_> {
     async fn add_memory(&self, machine: &Machine, mib: u64) -> Result<()> {
         let more = mib.saturating_sub(machine.memory_mib);
         let free = machine.dimms.len() < edit::DIMM_SLOTS as usize;
-        let fits = more > 0 && more.is_multiple_of(MEMORY_BLOCK_MIB) && mib <= machine.most_memory_mib;
+        let fits =
+            more > 0 && more.is_multiple_of(MEMORY_BLOCK_MIB) && mib <= machine.most_memory_mib;
         if !fits || !free {
             return Ok(());
         }
@@ -164,7 +189,10 @@ impl Work<'_> {
             .holding(size)
             .holding(Element::new("node").saying(0));
         let device = Element::new("memory").with("model", "dimm").holding(target);
-        Ok(self.session.attach(&self.domain, &device.to_string(), flags::LIVE).await?)
+        Ok(self
+            .session
+            .attach(&self.domain, &device.to_string(), flags::LIVE)
+            .await?)
     }
 
     /// Writes down with the running machine what it has now.
@@ -187,7 +215,9 @@ fn grows_online(wanted: &CreateVm, name: &str) -> bool {
 fn marks_of(before: &Machine, now: &Machine, wanted: &CreateVm, target: &Target) -> Marks {
     let had = before.marks.clone().unwrap_or_default();
     let named = target.marks.disks.iter().chain(
-        had.disks.iter().filter(|old| target.marks.disk(&old.name).is_none()),
+        had.disks
+            .iter()
+            .filter(|old| target.marks.disk(&old.name).is_none()),
     );
     let there = named.filter(|mark| now.disk(&mark.target).is_some());
     let sized = there.map(|mark| {
@@ -200,7 +230,12 @@ fn marks_of(before: &Machine, now: &Machine, wanted: &CreateVm, target: &Target)
         mark
     });
     let mut nics = target.marks.nics.clone();
-    nics.extend(had.nics.iter().filter(|old| target.marks.nic_name(&old.mac).is_none()).cloned());
+    nics.extend(
+        had.nics
+            .iter()
+            .filter(|old| target.marks.nic_name(&old.mac).is_none())
+            .cloned(),
+    );
     nics.retain(|mark| now.nics.iter().any(|nic| nic.mac == mark.mac));
     Marks {
         disks: sized.collect(),

@@ -91,7 +91,8 @@ impl Core {
         self.look_at(there.iter().map(|domain| domain.uuid)).await;
         let known = self.all().into_iter();
         let gone = known.filter(|vm| there.iter().all(|domain| domain.uuid != vm.uuid));
-        self.look_at(gone.map(|vm| vm.uuid).collect::<Vec<_>>()).await;
+        self.look_at(gone.map(|vm| vm.uuid).collect::<Vec<_>>())
+            .await;
         for vm in self.all() {
             match vm.state().stage {
                 Stage::Whole => {}
@@ -183,7 +184,11 @@ async fn see(session: &Session, vm: &Vm) -> Result<Option<Seen>> {
         None
     };
     let listens = live.as_ref().is_some_and(|live| live.agent == Some(true));
-    let guest = if listens { vm.guest() } else { Guest::default() };
+    let guest = if listens {
+        vm.guest()
+    } else {
+        Guest::default()
+    };
     let snapshots = snapshot::describe(session, &vm.state(), snapshots).await?;
     Ok(Some(Seen {
         config: Machine::read(&stored)?,
@@ -201,7 +206,11 @@ async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>) {
             return;
         };
         let listens = vm.live().is_some_and(|live| live.agent == Some(true));
-        let guest = if listens { ask(&core, vm.uuid).await } else { None };
+        let guest = if listens {
+            ask(&core, vm.uuid).await
+        } else {
+            None
+        };
         let Some(guest) = guest.filter(|_| listens) else {
             if listens && pause < SLOWEST {
                 pause *= 2;
@@ -217,7 +226,11 @@ async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>) {
             // What comes of it is told by the look.
             let _ = core.look(&vm).await;
         }
-        pause = if has_address { AT_REST } else { (pause * 2).min(SLOWEST) };
+        pause = if has_address {
+            AT_REST
+        } else {
+            (pause * 2).min(SLOWEST)
+        };
         drop((core, vm));
         tokio::time::sleep(pause).await;
     }

@@ -68,7 +68,9 @@ pub(crate) async fn switch_on(core: &Arc<Core>, session: &Session, vm: &Arc<Vm>)
             reconfigure::fit_disks(core, session, vm).await?;
             match session.start_domain(&domain).await {
                 // Somebody was faster.
-                Err(error) if error.is(code::OPERATION_INVALID) => came_up(core, vm, error.into()).await,
+                Err(error) if error.is(code::OPERATION_INVALID) => {
+                    came_up(core, vm, error.into()).await
+                }
                 other => Ok(other?),
             }
         }
@@ -91,7 +93,10 @@ async fn reboot(
 ) -> Result<()> {
     let state = vm.state();
     if state.power == PowerState::Off {
-        let message = format!("The VM {} is off; start it instead of restarting it", vm.uuid);
+        let message = format!(
+            "The VM {} is off; start it instead of restarting it",
+            vm.uuid
+        );
         return Err(errors::precondition(message));
     }
     remember(core, vm, request).await?;
@@ -115,7 +120,10 @@ async fn shut_down(core: &Arc<Core>, vm: &Arc<Vm>, request: Option<&RequestId>) 
     remember(core, vm, request).await?;
     loop {
         let changed = vm.changed.notified();
-        let off = core.look(vm).await?.is_none_or(|state| state.power == PowerState::Off);
+        let off = core
+            .look(vm)
+            .await?
+            .is_none_or(|state| state.power == PowerState::Off);
         if off {
             return Ok(());
         }

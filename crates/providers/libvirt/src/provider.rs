@@ -11,7 +11,8 @@ use polyvirt_contract::model::{
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, Result, SnapshotId, TaskId, VmId,
+    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, Result, SnapshotId,
+    TaskId, VmId,
 };
 
 use crate::config::LibvirtConfig;

@@ -36,7 +36,9 @@ pub(crate) async fn reconfigure(
     let begun = core.tasks.begin(&key, move |_| async move {
         let _alone = vm.change.lock().await;
         let core = core_of_task;
-        core.look(&vm).await?.ok_or_else(|| errors::no_vm(vm.uuid))?;
+        core.look(&vm)
+            .await?
+            .ok_or_else(|| errors::no_vm(vm.uuid))?;
         must_be_whole(&vm)?;
         carry_out(&core, &vm, &desired).await
     });
@@ -79,7 +81,10 @@ async fn check_mark(core: &Arc<Core>, vm: &Vm, owner: Option<&Owner>) -> Result<
 /// A disk that a snapshot goes back to cannot be taken away.
 fn keeps_snapshots_whole(vm: &Vm, has: &Marks, wants: &Marks) -> Result<()> {
     let snapshots = vm.state().snapshots.unwrap_or_default();
-    let goes = has.disks.iter().find(|disk| wants.disk(&disk.name).is_none());
+    let goes = has
+        .disks
+        .iter()
+        .find(|disk| wants.disk(&disk.name).is_none());
     let (Some(snapshot), Some(disk)) = (snapshots.first(), goes) else {
         return Ok(());
     };
@@ -114,7 +119,11 @@ async fn make_disks(session: &Session, vm: &Vm, marks: &Marks, wanted: &CreateVm
         }
         let field = format!("spec.disks[{place}].storageClass");
         let pool = Pool::open(session, &disk.pool, &field).await?;
-        let thickness = if thick.contains(&disk.name) { Thickness::Thick } else { Thickness::Thin };
+        let thickness = if thick.contains(&disk.name) {
+            Thickness::Thick
+        } else {
+            Thickness::Thin
+        };
         let bytes = u64::from(disk.size_gib) << 30;
         pool.blank(session, &disk.volume, bytes, thickness).await?;
     }
@@ -123,7 +132,9 @@ async fn make_disks(session: &Session, vm: &Vm, marks: &Marks, wanted: &CreateVm
 
 /// Stores the machine as it will start. What is so already is not stored again.
 async fn store(session: &Session, vm: &Vm, wanted: &CreateVm, target: &Target) -> Result<()> {
-    let text = session.xml(&Domain::of(vm.uuid), flags::INACTIVE | flags::SECURE).await?;
+    let text = session
+        .xml(&Domain::of(vm.uuid), flags::INACTIVE | flags::SECURE)
+        .await?;
     let mut document = parse(&text)?;
     let paths = desired::paths(session, &target.marks).await?;
     edit_domain(&mut document.root, wanted, target, &paths)?;
@@ -148,7 +159,11 @@ fn edit_domain(
         edit::size(domain, &wanted.class);
     }
     let marks = has.marks.clone().unwrap_or_default();
-    for old in marks.disks.iter().filter(|old| target.marks.disk(&old.name).is_none()) {
+    for old in marks
+        .disks
+        .iter()
+        .filter(|old| target.marks.disk(&old.name).is_none())
+    {
         edit::take_disk(domain, &old.target);
     }
     let disks = tuning::extra(&wanted.class)?.disks;
@@ -180,7 +195,10 @@ pub(crate) async fn fit_disks(core: &Core, session: &Session, vm: &Vm) -> Result
     let Some(marks) = config.marks.as_ref().filter(|marks| !is_taken_over(marks)) else {
         return Ok(());
     };
-    let data = marks.disks.iter().map(|mark| (mark.target.as_str(), mark.size_gib));
+    let data = marks
+        .disks
+        .iter()
+        .map(|mark| (mark.target.as_str(), mark.size_gib));
     for (target, gib) in data.chain([(disk::ROOT, marks.root_gib)]) {
         let part = config.disk(target).filter(|_| gib > 0);
         if let Some(part) = part
@@ -195,17 +213,26 @@ pub(crate) async fn fit_disks(core: &Core, session: &Session, vm: &Vm) -> Result
 /// Removes volumes of disks that are gone from the machine as it runs and as it will start.
 async fn sweep(core: &Core, session: &Session, vm: &Vm) -> Result<()> {
     let known = vm.known();
-    let Some(config) = known.config else { return Ok(()) };
+    let Some(config) = known.config else {
+        return Ok(());
+    };
     let marks = config.marks.clone().unwrap_or_default();
     let snapshots = known.state.snapshots.is_some_and(|list| !list.is_empty());
     if is_taken_over(&marks) || snapshots {
         return Ok(());
     }
     let live = known.live.map(|live| live.disks).unwrap_or_default();
-    let used = |path: &str| config.disks.iter().chain(&live).any(|disk| disk.path == path);
+    let used = |path: &str| {
+        config
+            .disks
+            .iter()
+            .chain(&live)
+            .any(|disk| disk.path == path)
+    };
     let beginning = storage::name(vm.uuid, "vd");
     let disks = marks.disks.iter().map(|disk| &disk.pool);
-    let pools: std::collections::BTreeSet<_> = disks.chain([&marks.pool, &core.config.pool]).collect();
+    let pools: std::collections::BTreeSet<_> =
+        disks.chain([&marks.pool, &core.config.pool]).collect();
     for name in pools {
         let pool = Pool::open(session, name, "spec.disks").await?;
         for volume in pool.list(session).await? {

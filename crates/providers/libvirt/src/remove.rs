@@ -86,7 +86,10 @@ fn bases_of_others(core: &Core, uuid: Uuid) -> BTreeSet<String> {
 
 fn pools(marks: &Marks) -> BTreeSet<String> {
     let disks = marks.disks.iter().map(|disk| disk.pool.clone());
-    disks.chain([marks.pool.clone()]).filter(|name| !name.is_empty()).collect()
+    disks
+        .chain([marks.pool.clone()])
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// Removes what has the VM's name, except what others are built upon.
@@ -111,7 +114,9 @@ async fn remove_orphans(core: &Core, session: &Session, marks: &Marks) -> Result
     }
     let pool = Pool::open(session, &marks.pool, "spec.placement.datastore").await?;
     for base in &marks.bases {
-        let Some(owner) = storage::owner_of(base) else { continue };
+        let Some(owner) = storage::owner_of(base) else {
+            continue;
+        };
         let needed = bases_of_others(core, owner).contains(base);
         if !needed && session.by_uuid(owner).await?.is_none() {
             pool.remove(session, base).await?;
@@ -122,7 +127,11 @@ async fn remove_orphans(core: &Core, session: &Session, marks: &Marks) -> Result
 
 /// The disks of a VM that was taken over: those that lie in a storage pool and that no other domain has.
 async fn remove_disks(core: &Core, session: &Session, uuid: Uuid, config: &Machine) -> Result<()> {
-    let others: Vec<_> = core.all().into_iter().filter(|vm| vm.uuid != uuid).collect();
+    let others: Vec<_> = core
+        .all()
+        .into_iter()
+        .filter(|vm| vm.uuid != uuid)
+        .collect();
     let shared = |path: &str| {
         let has = |machine: Machine| machine.disks.iter().any(|disk| disk.path == path);
         others.iter().any(|vm| vm.config().is_ok_and(has))

@@ -73,6 +73,7 @@ impl Documents {
         while let Some(piece) = stream.next().await? {
             bytes.extend_from_slice(&piece);
         }
+        stream.finish().await?;
         Ok(Self::read(&bytes))
     }
 
@@ -101,7 +102,12 @@ impl Documents {
     }
 
     /// Keeps the documents, and writes what the guest will read of them.
-    pub(crate) async fn write(&self, session: &Session, pool: &Pool, guest: &For<'_>) -> Result<()> {
+    pub(crate) async fn write(
+        &self,
+        session: &Session,
+        pool: &Pool,
+        guest: &For<'_>,
+    ) -> Result<()> {
         let kept = documents_volume(guest.uuid);
         pool.write(session, &kept, self.json().as_bytes()).await?;
         if self.ignition {
@@ -125,7 +131,10 @@ impl Documents {
         }
         // A name may hold what YAML would take for something else; JSON's quotes are YAML's too.
         let name = Value::from(guest.hostname);
-        Bytes::from(format!("instance-id: {}\nlocal-hostname: {name}\n", guest.uuid))
+        Bytes::from(format!(
+            "instance-id: {}\nlocal-hostname: {name}\n",
+            guest.uuid
+        ))
     }
 
     /// The user's own, or what follows from the cards.

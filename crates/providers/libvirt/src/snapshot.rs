@@ -35,7 +35,9 @@ pub(crate) async fn describe(
     let known = known.snapshots.clone().unwrap_or_default();
     let mut described = Vec::new();
     for snapshot in list {
-        let before = known.iter().find(|before| before.id.as_str() == snapshot.name);
+        let before = known
+            .iter()
+            .find(|before| before.id.as_str() == snapshot.name);
         described.push(match before {
             Some(before) => before.clone(),
             None => state(&parse(&session.snapshot_xml(&snapshot).await?)?.root),
@@ -48,7 +50,9 @@ pub(crate) async fn describe(
 fn state(xml: &Element) -> SnapshotState {
     let name = xml.text_at("name");
     let memory = xml.attr_at("memory", "snapshot");
-    let quiet = xml.at("domain/metadata/polyvirt:vm").and_then(|marks| marks.get(QUIET));
+    let quiet = xml
+        .at("domain/metadata/polyvirt:vm")
+        .and_then(|marks| marks.get(QUIET));
     SnapshotState {
         id: SnapshotId::from(name.as_str()),
         name,
@@ -138,7 +142,9 @@ async fn take(core: &Core, vm: &Vm, name: &str, request: &SnapshotRequest) -> Re
             let memory = if live.is_some() { "internal" } else { "no" };
             let machine = live.as_ref().unwrap_or(&config);
             let xml = described(name, request, memory, machine);
-            Ok(session.snapshot(&Domain::of(vm.uuid), &xml.to_string(), 0).await?)
+            Ok(session
+                .snapshot(&Domain::of(vm.uuid), &xml.to_string(), 0)
+                .await?)
         }
     }
 }
@@ -199,7 +205,9 @@ async fn tell(
     quiet: bool,
 ) -> Result<()> {
     let domain = Domain::of(vm.uuid);
-    let stored = session.xml(&domain, flags::INACTIVE | flags::SECURE).await?;
+    let stored = session
+        .xml(&domain, flags::INACTIVE | flags::SECURE)
+        .await?;
     let mut machine = parse(&stored)?.root;
     if quiet && let Some(marks) = machine.at_mut("metadata/polyvirt:vm") {
         marks.set(QUIET, "yes");
@@ -208,15 +216,24 @@ async fn tell(
         .holding(Element::new("state").saying("shutoff"))
         .holding(Element::new("creationTime").saying(unix_seconds()))
         .holding(machine);
-    Ok(session.snapshot(&domain, &xml.to_string(), flags::REDEFINE).await?)
+    Ok(session
+        .snapshot(&domain, &xml.to_string(), flags::REDEFINE)
+        .await?)
 }
 
-async fn ask_qemu(session: &Session, domain: &Domain, command: &str, arguments: Value) -> Result<Value> {
+async fn ask_qemu(
+    session: &Session,
+    domain: &Domain,
+    command: &str,
+    arguments: Value,
+) -> Result<Value> {
     let line = json!({"execute": command, "arguments": arguments}).to_string();
     let answer = session.monitor(domain, &line).await?;
     let mut answer: Value = serde_json::from_str(&answer).unwrap_or_default();
     match answer["error"]["desc"].as_str() {
-        Some(reason) => Err(errors::internal(format!("QEMU refused {command}: {reason}"))),
+        Some(reason) => Err(errors::internal(format!(
+            "QEMU refused {command}: {reason}"
+        ))),
         None => Ok(answer["return"].take()),
     }
 }
@@ -224,7 +241,11 @@ async fn ask_qemu(session: &Session, domain: &Domain, command: &str, arguments: 
 /// QEMU's names of the disks that can be written.
 async fn nodes(session: &Session, domain: &Domain, live: &Machine) -> Result<Vec<String>> {
     let blocks = ask_qemu(session, domain, "query-block", json!({})).await?;
-    let files: Vec<_> = live.disks.iter().filter(|disk| disk.format == "qcow2").collect();
+    let files: Vec<_> = live
+        .disks
+        .iter()
+        .filter(|disk| disk.format == "qcow2")
+        .collect();
     let node = |path: &str| {
         let list = blocks.as_array().into_iter().flatten();
         let mut found = list.filter(|block| block["inserted"]["image"]["filename"] == path);
@@ -245,7 +266,11 @@ async fn delete_inside(session: &Session, domain: &Domain, nodes: &[String], nam
 }
 
 /// Deletes a snapshot.
-pub(crate) async fn delete(core: &Arc<Core>, vm: Arc<Vm>, id: SnapshotId) -> Result<Option<TaskId>> {
+pub(crate) async fn delete(
+    core: &Arc<Core>,
+    vm: Arc<Vm>,
+    id: SnapshotId,
+) -> Result<Option<TaskId>> {
     find(&vm, &id)?;
     let core_of_task = core.clone();
     let key = format!("snapshot-delete {} {id}", vm.uuid);
@@ -262,7 +287,11 @@ pub(crate) async fn delete(core: &Arc<Core>, vm: Arc<Vm>, id: SnapshotId) -> Res
 }
 
 /// Takes the VM back: off as it was, or running on from that moment if its memory was kept.
-pub(crate) async fn revert(core: &Arc<Core>, vm: Arc<Vm>, id: SnapshotId) -> Result<Option<TaskId>> {
+pub(crate) async fn revert(
+    core: &Arc<Core>,
+    vm: Arc<Vm>,
+    id: SnapshotId,
+) -> Result<Option<TaskId>> {
     find(&vm, &id)?;
     let core_of_task = core.clone();
     let key = format!("snapshot-revert {} {id}", vm.uuid);
@@ -305,7 +334,10 @@ mod tests {
         assert_eq!(name_of("before-upgrade"), "before-upgrade");
         assert_eq!(name_of("a/b"), name_of("a/b"));
         assert_ne!(name_of("a/b"), name_of("a/c"));
-        assert!(name_of("17").starts_with("snapshot-"), "QEMU would take it for a number");
+        assert!(
+            name_of("17").starts_with("snapshot-"),
+            "QEMU would take it for a number"
+        );
     }
 
     #[test]

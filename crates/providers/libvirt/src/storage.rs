@@ -45,13 +45,18 @@ pub(crate) fn name(uuid: Uuid, part: &str) -> String {
 
 /// The VM that a volume belongs to by its name.
 pub(crate) fn owner_of(volume: &str) -> Option<Uuid> {
-    volume.split_once('.').and_then(|(uuid, _)| Uuid::parse(uuid))
+    volume
+        .split_once('.')
+        .and_then(|(uuid, _)| Uuid::parse(uuid))
 }
 
 impl Pool {
     /// The pool of that name, if it can hold disks as files; `field` asked for it.
     pub(crate) async fn open(session: &Session, name: &str, field: &str) -> Result<Self> {
-        let named = session.pool(name).await.map_err(|error| absent(error, name, field))?;
+        let named = session
+            .pool(name)
+            .await
+            .map_err(|error| absent(error, name, field))?;
         let xml = parse(&session.pool_xml(&named).await?)?.root;
         let kind = xml.get("type").unwrap_or_default();
         if !FILES.contains(&kind.as_str()) {
@@ -62,7 +67,9 @@ impl Pool {
             return Err(ProviderError::invalid(field, message));
         }
         if !session.pool_info(&named).await?.running {
-            let message = format!("The storage pool {name} is not active; start it (virsh pool-start {name})");
+            let message = format!(
+                "The storage pool {name} is not active; start it (virsh pool-start {name})"
+            );
             return Err(errors::precondition(message).at(field));
         }
         let folder = xml.text_at("target/path");
@@ -126,12 +133,7 @@ impl Pool {
     }
 
     /// A whole copy of another volume, made by libvirt itself.
-    pub(crate) async fn copy(
-        &self,
-        session: &Session,
-        volume: &str,
-        from: &Volume,
-    ) -> Result<()> {
+    pub(crate) async fn copy(&self, session: &Session, volume: &str, from: &Volume) -> Result<()> {
         let bytes = facts(session, from).await?.capacity;
         let xml = described(volume, bytes, "qcow2");
         self.make(session, volume, &xml, Some(from)).await.map(drop)
@@ -195,7 +197,8 @@ pub(crate) enum Thickness {
 
 fn absent(error: RpcError, name: &str, field: &str) -> ProviderError {
     if error.is(code::NO_STORAGE_POOL) {
-        let message = format!("There is no storage pool {name}; name one of the host's, or make it");
+        let message =
+            format!("There is no storage pool {name}; name one of the host's, or make it");
         return ProviderError::invalid(field, message);
     }
     error.into()
@@ -204,7 +207,8 @@ fn absent(error: RpcError, name: &str, field: &str) -> ProviderError {
 /// An image that QEMU's tools cannot read is not mended by trying again.
 fn damaged(error: RpcError) -> ProviderError {
     let error = ProviderError::from(error);
-    if error.kind == ErrorKind::Internal && DAMAGED.iter().any(|word| error.message.contains(word)) {
+    if error.kind == ErrorKind::Internal && DAMAGED.iter().any(|word| error.message.contains(word))
+    {
         return ProviderError::invalid("spec.source", error.message);
     }
     error

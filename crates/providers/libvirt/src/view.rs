@@ -38,14 +38,21 @@ pub(crate) fn state(seen: &Seen, host: &str) -> VmState {
         revision: 0,
         stage: marks.as_ref().map_or(Stage::Whole, |marks| marks.stage),
         power: power_of(u64::try_from(seen.power.0).unwrap_or(0)),
-        ips: now.nics.iter().flat_map(|nic| addresses(seen, &nic.mac)).collect(),
+        ips: now
+            .nics
+            .iter()
+            .flat_map(|nic| addresses(seen, &nic.mac))
+            .collect(),
         console_url: String::new(),
         cpu: now.cpu,
         memory_mib: now.memory_mib,
         disks: Some(disks(now, mine.as_ref())),
         nics: Some(nics(seen, now, mine.as_ref())),
         host: host.to_owned(),
-        restart_required: seen.live.as_ref().map_or_else(Vec::new, |live| waiting(live, &seen.config)),
+        restart_required: seen
+            .live
+            .as_ref()
+            .map_or_else(Vec::new, |live| waiting(live, &seen.config)),
         last_request: marks.as_ref().and_then(|marks| marks.request.clone()),
         fault: fault(seen.power),
         snapshots: Some(seen.snapshots.clone()),
@@ -55,7 +62,9 @@ pub(crate) fn state(seen: &Seen, host: &str) -> VmState {
 
 fn fault(power: (i32, i32)) -> String {
     let text = match power {
-        (PAUSED, PAUSED_BY_IO_ERROR) => "The VM is paused because a disk failed; see to its storage, then start it",
+        (PAUSED, PAUSED_BY_IO_ERROR) => {
+            "The VM is paused because a disk failed; see to its storage, then start it"
+        }
         (PAUSED, PAUSED_BY_WATCHDOG) => "The VM is paused by its watchdog; start it again",
         (CRASHED, _) | (OFF, OFF_BY_CRASH) => "The VM crashed; start it again",
         (OFF, OFF_BY_FAILURE) => "The VM could not be started; see its log on the host",
@@ -110,7 +119,10 @@ fn nics(seen: &Seen, machine: &Machine, marks: Option<&Marks>) -> Vec<NicState> 
     let cards = machine.nics.iter().map(|nic| NicState {
         name: named(&nic.mac, nic.network()),
         mac: nic.mac.clone(),
-        ip: addresses(seen, &nic.mac).into_iter().next().unwrap_or_default(),
+        ip: addresses(seen, &nic.mac)
+            .into_iter()
+            .next()
+            .unwrap_or_default(),
     });
     cards.filter(|card| !card.name.is_empty()).collect()
 }
@@ -121,10 +133,19 @@ pub(crate) fn waiting(live: &Machine, config: &Machine) -> Vec<String> {
     let data = |machine: &Machine| disks(machine, machine.marks.as_ref());
     let differs = [
         ("spec.resources.cpu", live.cpu != config.cpu),
-        ("spec.resources.memoryMiB", live.memory_mib != config.memory_mib),
-        ("spec.disks", live.marks.is_some() && data(live) != data(config)),
+        (
+            "spec.resources.memoryMiB",
+            live.memory_mib != config.memory_mib,
+        ),
+        (
+            "spec.disks",
+            live.marks.is_some() && data(live) != data(config),
+        ),
         ("spec.networks", live.nics != config.nics),
-        ("class.diskDefaults.size", live.marks.is_some() && root(live) != root(config)),
+        (
+            "class.diskDefaults.size",
+            live.marks.is_some() && root(live) != root(config),
+        ),
     ];
     differs
         .into_iter()

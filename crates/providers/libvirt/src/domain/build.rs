@@ -76,7 +76,9 @@ fn memory_backing(extra: &Extra) -> Option<Element> {
 
 fn numatune(extra: &Extra) -> Option<Element> {
     let nodes = extra.numa_nodeset.as_ref()?;
-    let memory = Element::new("memory").with("mode", "strict").with("nodeset", nodes);
+    let memory = Element::new("memory")
+        .with("mode", "strict")
+        .with("nodeset", nodes);
     Some(Element::new("numatune").holding(memory))
 }
 
@@ -104,7 +106,11 @@ fn os(class: &ClassSpec, extra: &Extra) -> Element {
         return os.holding(kind);
     }
     let says = if secure { "yes" } else { "no" };
-    let feature = |name: &str| Element::new("feature").with("enabled", says).with("name", name);
+    let feature = |name: &str| {
+        Element::new("feature")
+            .with("enabled", says)
+            .with("name", name)
+    };
     let firmware = Element::new("firmware")
         .holding(feature("secure-boot"))
         .holding(feature("enrolled-keys"));
@@ -140,9 +146,11 @@ fn cpu(new: &New<'_>, extra: &Extra) -> Element {
     };
     let cpu = Element::new("cpu").with("mode", mode);
     match &extra.cpu_model {
-        Some(model) => cpu
-            .with("match", "exact")
-            .holding(Element::new("model").with("fallback", "forbid").saying(model)),
+        Some(model) => cpu.with("match", "exact").holding(
+            Element::new("model")
+                .with("fallback", "forbid")
+                .saying(model),
+        ),
         None => cpu,
     }
 }
@@ -159,7 +167,11 @@ fn devices(new: &New<'_>, extra: &Extra) -> Element {
         .holding_all(data)
         .maybe(new.seed.as_deref().map(disk::seed))
         .holding_all(ports(new.disks.len() + new.nics.len()))
-        .holding(Element::new("controller").with("type", "usb").with("model", "none"))
+        .holding(
+            Element::new("controller")
+                .with("type", "usb")
+                .with("model", "none"),
+        )
         .holding_all(new.nics.iter().map(NicPart::element))
         .holding(serial("serial"))
         .holding(serial("console"))
@@ -195,7 +207,9 @@ fn serial(kind: &str) -> Element {
 }
 
 fn agent() -> Element {
-    let target = Element::new("target").with("type", "virtio").with("name", AGENT);
+    let target = Element::new("target")
+        .with("type", "virtio")
+        .with("name", AGENT);
     Element::new("channel").with("type", "unix").holding(target)
 }
 
@@ -212,7 +226,9 @@ fn video(extra: &Extra) -> Element {
 }
 
 fn random() -> Element {
-    let backend = Element::new("backend").with("model", "random").saying("/dev/urandom");
+    let backend = Element::new("backend")
+        .with("model", "random")
+        .saying("/dev/urandom");
     Element::new("rng").with("model", "virtio").holding(backend)
 }
 
@@ -227,7 +243,9 @@ fn tpm(class: &ClassSpec) -> Option<Element> {
         "1.2" => ("tpm-tis", "1.2"),
         _ => ("tpm-crb", "2.0"),
     };
-    let backend = Element::new("backend").with("type", "emulator").with("version", version);
+    let backend = Element::new("backend")
+        .with("type", "emulator")
+        .with("version", version);
     Some(Element::new("tpm").with("model", model).holding(backend))
 }
 

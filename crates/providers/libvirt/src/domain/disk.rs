@@ -64,7 +64,11 @@ pub(crate) fn element(target: &str, path: &str, tuning: &DiskTuning) -> Element 
         .with("device", "disk")
         .holding(driver)
         .holding(Element::new("source").with("file", path))
-        .holding(Element::new("target").with("dev", target).with("bus", "virtio"))
+        .holding(
+            Element::new("target")
+                .with("dev", target)
+                .with("bus", "virtio"),
+        )
         .maybe(tuning.iotune.clone())
 }
 
@@ -73,8 +77,16 @@ pub(crate) fn seed(path: &str) -> Element {
     Element::new("disk")
         .with("type", "file")
         .with("device", "disk")
-        .holding(Element::new("driver").with("name", "qemu").with("type", "raw"))
+        .holding(
+            Element::new("driver")
+                .with("name", "qemu")
+                .with("type", "raw"),
+        )
         .holding(Element::new("source").with("file", path))
-        .holding(Element::new("target").with("dev", SEED).with("bus", "virtio"))
+        .holding(
+            Element::new("target")
+                .with("dev", SEED)
+                .with("bus", "virtio"),
+        )
         .holding(Element::new("readonly"))
 }

@@ -123,7 +123,10 @@ pub(crate) fn take_nic(domain: &mut Element, mac: &str) {
 /// The element of a device that is there, as libvirt must be told to take it away.
 pub(crate) fn find_device(domain: &Element, meant: impl Fn(&Element) -> bool) -> Option<String> {
     let devices = domain.at("devices")?;
-    devices.elements().find(|e| meant(e)).map(ToString::to_string)
+    devices
+        .elements()
+        .find(|e| meant(e))
+        .map(ToString::to_string)
 }
 
 #[cfg(test)]

@@ -61,8 +61,16 @@ impl Machine {
             memory_mib,
             most_memory_mib: domain.at("maxMemory").map_or(memory_mib, mib),
             dimms: devices.into_iter().flat_map(dimms).collect(),
-            disks: devices.into_iter().flat_map(|d| d.all("disk")).map(DiskPart::of).collect(),
-            nics: devices.into_iter().flat_map(|d| d.all("interface")).map(NicPart::of).collect(),
+            disks: devices
+                .into_iter()
+                .flat_map(|d| d.all("disk"))
+                .map(DiskPart::of)
+                .collect(),
+            nics: devices
+                .into_iter()
+                .flat_map(|d| d.all("interface"))
+                .map(NicPart::of)
+                .collect(),
             agent: devices.and_then(agent),
             screen: devices.and_then(screen),
             facts: facts(domain),
@@ -85,7 +93,10 @@ impl Machine {
 }
 
 fn dimms(devices: &Element) -> impl Iterator<Item = u64> {
-    devices.all("memory").filter_map(|m| m.at("target/size")).map(mib)
+    devices
+        .all("memory")
+        .filter_map(|m| m.at("target/size"))
+        .map(mib)
 }
 
 /// A size with its unit, in MiB.
@@ -110,9 +121,11 @@ fn agent(devices: &Element) -> Option<bool> {
 fn screen(devices: &Element) -> Option<Beside> {
     let vnc = |g: &&Element| g.get("type").as_deref() == Some("vnc");
     let graphics = devices.all("graphics").find(vnc)?;
-    let socket = graphics
-        .get("socket")
-        .or_else(|| graphics.at("listen").and_then(|listen| listen.get("socket")));
+    let socket = graphics.get("socket").or_else(|| {
+        graphics
+            .at("listen")
+            .and_then(|listen| listen.get("socket"))
+    });
     if let Some(path) = socket {
         return Some(Beside::Unix(path));
     }
@@ -152,8 +165,14 @@ mod tests {
             <graphics type='vnc' port='5901' listen='0.0.0.0'/>
             <memory model='dimm'><target><size unit='MiB'>128</size></target></memory></devices></domain>";
         let machine = Machine::read(text).expect("sound");
-        assert_eq!((machine.cpu, machine.most_cpus, machine.memory_mib), (2, 4, 1024));
-        assert_eq!((machine.agent, machine.dimms.as_slice()), (Some(true), &[128][..]));
+        assert_eq!(
+            (machine.cpu, machine.most_cpus, machine.memory_mib),
+            (2, 4, 1024)
+        );
+        assert_eq!(
+            (machine.agent, machine.dimms.as_slice()),
+            (Some(true), &[128][..])
+        );
         assert_eq!(machine.nics[0].mac, "52:54:00:aa:00:01");
         assert_eq!(machine.facts.firmware, "UEFI");
         assert_eq!(machine.marks, None);

@@ -100,10 +100,11 @@ impl Marks {
         domain.edit("metadata", |metadata| metadata.replace(self.element()));
     }
 
-    /// The same text that libvirt takes for the metadata alone, where it adds the prefix itself.
+    /// The same text that libvirt takes for the metadata alone, where it adds prefix and name space itself.
     pub(crate) fn for_libvirt(&self) -> String {
-        let mut text = self.element().to_string();
-        text = text.replace("xmlns:polyvirt=", "xmlns=");
+        let mut element = self.element();
+        element.unset("xmlns:polyvirt");
+        let text = element.to_string();
         text.replace("<polyvirt:", "<").replace("</polyvirt:", "</")
     }
 
@@ -224,7 +225,11 @@ mod tests {
         sample().put(&mut domain.root);
         let read = parse(&domain.to_string()).expect("sound").root;
         assert_eq!(Marks::of_domain(&read), Some(sample()));
-        assert!(domain.to_string().contains("<other:x xmlns:other='u'>mine</other:x>"));
+        assert!(
+            domain
+                .to_string()
+                .contains("<other:x xmlns:other='u'>mine</other:x>")
+        );
         let other = Marks::default();
         other.put(&mut domain.root);
         assert_eq!(Marks::of_domain(&domain.root), Some(other));

@@ -83,7 +83,10 @@ impl NicPart {
         let (kind, source) = match &self.plug {
             Plug::User => ("user", None),
             Plug::Bridge(name) => ("bridge", Some(Element::new("source").with("bridge", name))),
-            Plug::Network(name) => ("network", Some(Element::new("source").with("network", name))),
+            Plug::Network(name) => (
+                "network",
+                Some(Element::new("source").with("network", name)),
+            ),
             Plug::Other(kind) => (kind.as_str(), None),
         };
         let vlan = || Element::new("vlan").holding(Element::new("tag").with("id", self.vlan));

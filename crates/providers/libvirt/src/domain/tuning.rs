@@ -61,7 +61,10 @@ pub(crate) struct Extra {
 
 /// Reads `extraConfig`. A word of ours that is not known, or a value that makes no sense, is refused.
 pub(crate) fn extra(class: &ClassSpec) -> Result<Extra> {
-    let ours = class.extra_config.keys().filter(|key| key.starts_with(OURS));
+    let ours = class
+        .extra_config
+        .keys()
+        .filter(|key| key.starts_with(OURS));
     for key in ours {
         if !WORDS.contains(&key.as_str()) {
             return Err(wrong(key, &format!("known are {}", WORDS.join(", "))));
@@ -105,11 +108,21 @@ fn is_word(text: &str) -> bool {
 }
 
 fn is_cpu_mode(text: &str) -> bool {
-    matches!(text, "host-passthrough" | "host-model" | "maximum" | "custom")
+    matches!(
+        text,
+        "host-passthrough" | "host-model" | "maximum" | "custom"
+    )
 }
 
 fn is_cache(text: &str) -> bool {
-    let known = ["default", "none", "writethrough", "writeback", "directsync", "unsafe"];
+    let known = [
+        "default",
+        "none",
+        "writethrough",
+        "writeback",
+        "directsync",
+        "unsafe",
+    ];
     known.contains(&text)
 }
 
@@ -217,7 +230,10 @@ mod tests {
         assert_eq!(read.hostdevs.len(), 2);
         assert_eq!(read.hugepages, Some(2048));
         let iotune = read.disks.iotune.expect("there").to_string();
-        assert_eq!(iotune, "<iotune><total_iops_sec>500</total_iops_sec></iotune>");
+        assert_eq!(
+            iotune,
+            "<iotune><total_iops_sec>500</total_iops_sec></iotune>"
+        );
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) mod flags {
     /// Of going back: although the machine is another by now.
     pub(crate) const REVERT_FORCE: u32 = 4;
     /// Of growing: the size is in bytes.
-    pub(crate) const BYTES: u32 = 2;
+    pub(crate) const BYTES: u32 = 1;
     /// Of consoles: whoever has it loses it.
     pub(crate) const TAKE_OVER: u32 = 1;
 }

@@ -42,6 +42,8 @@ impl Stream {
     /// The next bytes of the other side; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, RpcError> {
         match self.end.pieces.recv().await {
+            // By an empty piece the other side says that it has no more.
+            Some(Piece::Data(bytes)) if bytes.is_empty() => Ok(None),
             Some(Piece::Data(bytes)) => Ok(Some(bytes)),
             Some(Piece::End) => Ok(None),
             Some(Piece::Failed(error)) => Err(error.into()),

@@ -188,8 +188,9 @@ impl Element {
 
     /// The first element at the end of a path of names: `devices/emulator`.
     pub(crate) fn at(&self, path: &str) -> Option<&Self> {
-        path.split('/')
-            .try_fold(self, |element, name| element.elements().find(|e| e.name == name))
+        path.split('/').try_fold(self, |element, name| {
+            element.elements().find(|e| e.name == name)
+        })
     }
 
     /// The same, to be changed.

@@ -22,8 +22,18 @@ fn what_is_read_is_written_again_byte_for_byte() {
 #[test]
 fn what_is_no_xml_is_refused() {
     for text in [
-        "", "<a", "<a>", "<a></b>", "<a b></a>", "<a b=1/>", "<a b='1' b='2'/>", "<a/><b/>",
-        "<!DOCTYPE a [<!ENTITY x 'y'>]><a/>", "<a b='1'c='2'/>", "x", "<a>&",
+        "",
+        "<a",
+        "<a>",
+        "<a></b>",
+        "<a b></a>",
+        "<a b=1/>",
+        "<a b='1' b='2'/>",
+        "<a/><b/>",
+        "<!DOCTYPE a [<!ENTITY x 'y'>]><a/>",
+        "<a b='1'c='2'/>",
+        "x",
+        "<a>&",
     ] {
         assert!(parse(text).is_err(), "{text}");
     }
@@ -48,7 +58,9 @@ fn an_edit_touches_only_what_it_names() {
     assert_eq!(document.to_string(), text.replace(">1<", ">2<"));
     let devices = document.root.at_mut("devices").expect("there");
     devices.remove(|disk| disk.get("dev").as_deref() == Some("a"));
-    let expected = text.replace(">1<", ">2<").replace("\n    <disk dev='a'/>", "");
+    let expected = text
+        .replace(">1<", ">2<")
+        .replace("\n    <disk dev='a'/>", "");
     assert_eq!(document.to_string(), expected);
 }
 

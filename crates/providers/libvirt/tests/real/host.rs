@@ -48,10 +48,20 @@ impl Host {
         write("etc/qemu.conf", QEMU_CONF.to_owned());
         let settings = &self.settings;
         write("etc/libvirtd.conf", format!("{LIBVIRTD_CONF}{settings}\n"));
-        let binds = [("etc", "/etc/libvirt"), ("lib", "/var/lib/libvirt"), ("run", "/run/libvirt"), ("log", "/var/log/libvirt")];
+        let binds = [
+            ("etc", "/etc/libvirt"),
+            ("lib", "/var/lib/libvirt"),
+            ("run", "/run/libvirt"),
+            ("log", "/var/log/libvirt"),
+        ];
         let mounts: String = binds
             .iter()
-            .map(|(from, to)| format!("mkdir -p {to}; mount --bind {} {to}\n", self.path(from).display()))
+            .map(|(from, to)| {
+                format!(
+                    "mkdir -p {to}; mount --bind {} {to}\n",
+                    self.path(from).display()
+                )
+            })
             .collect();
         let (cache, pid) = (cache(), self.path("libvirtd.pid"));
         let small = self.path("small");
@@ -75,7 +85,13 @@ impl Host {
         let log = std::fs::File::create(self.path("out.log")).expect("a log");
         let _ = std::fs::remove_file(self.path("run/libvirt-sock"));
         Command::new("unshare")
-            .args(["--mount", "--kill-child=SIGKILL", "--fork", "setsid", "bash"])
+            .args([
+                "--mount",
+                "--kill-child=SIGKILL",
+                "--fork",
+                "setsid",
+                "bash",
+            ])
             .arg(self.path("start.sh"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log"))
@@ -85,7 +101,10 @@ impl Host {
         let deadline = Instant::now() + PATIENCE;
         while !self.answers() {
             let said = std::fs::read_to_string(self.path("out.log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "libvirtd does not come up:\n{said}");
+            assert!(
+                Instant::now() < deadline,
+                "libvirtd does not come up:\n{said}"
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -134,7 +153,20 @@ impl Host {
 
     /// What libvirt's own tool says: the oracle of these tests.
     pub fn virsh(&self, arguments: &[&str]) -> String {
-        self.try_virsh(arguments).unwrap_or_else(|error| panic!("virsh {arguments:?}: {error}"))
+        self.try_virsh(arguments)
+            .unwrap_or_else(|error| panic!("virsh {arguments:?}: {error}"))
+    }
+
+    /// Lets `virsh` carry out a file of commands in one process.
+    pub fn shell(&self, commands: &Path) {
+        let file = std::fs::File::open(commands).expect("readable");
+        let socket = format!("qemu+unix:///system?socket={}", self.socket().display());
+        let mut virsh = Command::new("virsh");
+        virsh
+            .args(["-q", "-c", &socket])
+            .stdin(file)
+            .stdout(Stdio::null());
+        assert!(virsh.status().expect("virsh is installed").success());
     }
 
     /// A storage pool at a folder.
@@ -157,7 +189,9 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         kill(&self.path("libvirtd.pid"));
-        let files = std::fs::read_dir(self.path("run/qemu")).into_iter().flatten();
+        let files = std::fs::read_dir(self.path("run/qemu"))
+            .into_iter()
+            .flatten();
         for file in files.flatten().map(|entry| entry.path()) {
             if file.extension().is_some_and(|name| name == "pid") {
                 kill(&file);

@@ -72,7 +72,11 @@ impl Lab {
     }
 
     pub async fn create(&self, desired: &CreateVm) -> VmRef {
-        let created = self.provider.create(desired.clone()).await.expect("accepted");
+        let created = self
+            .provider
+            .create(desired.clone())
+            .await
+            .expect("accepted");
         self.done(Ok(created.task)).await;
         VmRef {
             id: created.id,
@@ -84,7 +88,10 @@ impl Lab {
         self.done(self.provider.delete(vm).await).await;
         assert_eq!(self.provider.describe(&vm.id).await, Ok(None));
         let left = self.host.volumes("default");
-        let left: Vec<_> = left.iter().filter(|name| name.starts_with(vm.id.as_str())).collect();
+        let left: Vec<_> = left
+            .iter()
+            .filter(|name| name.starts_with(vm.id.as_str()))
+            .collect();
         assert!(left.is_empty(), "volumes are left behind: {left:?}");
     }
 
@@ -93,7 +100,11 @@ impl Lab {
     }
 
     pub async fn state(&self, vm: &VmRef) -> VmState {
-        self.provider.describe(&vm.id).await.expect("answers").expect("is there")
+        self.provider
+            .describe(&vm.id)
+            .await
+            .expect("answers")
+            .expect("is there")
     }
 
     /// Waits for a task to end well.
@@ -130,7 +141,10 @@ impl Lab {
             if expected(&state) {
                 return state;
             }
-            assert!(Instant::now() < deadline, "waited in vain for {what}: {state:?}");
+            assert!(
+                Instant::now() < deadline,
+                "waited in vain for {what}: {state:?}"
+            );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
@@ -162,7 +176,11 @@ impl Lab {
     /// Runs the script again and again until it ends well: guests take their time to notice.
     pub async fn until_runs(&self, vm: &VmRef, script: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while self.run(vm, &format!("if {script}; then echo yes; fi")).await != "yes" {
+        while self
+            .run(vm, &format!("if {script}; then echo yes; fi"))
+            .await
+            != "yes"
+        {
             assert!(Instant::now() < deadline, "waited in vain for {script}");
             tokio::time::sleep(Duration::from_millis(300)).await;
         }

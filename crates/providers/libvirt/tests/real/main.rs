@@ -9,6 +9,12 @@
     reason = "helpers of tests are tests too"
 )]
 
+mod changes;
 mod conformance;
 mod host;
+mod kills;
 mod lab;
+mod life;
+mod many;
+mod storage;
+mod ways;
