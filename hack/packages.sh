@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what real virtual machines need on this machine: QEMU, the UEFI firmware, and the tools that hack/guest.sh
+# Installs what real virtual machines need on this machine: QEMU, libvirt, the UEFI firmware, and the tools that hack/guest.sh
 # builds the test guest with. Installs only what is missing, and says what. Safe to run again: then it only looks.
 #
 #   hack/packages.sh [package...]     with names only these Debian packages, for other scripts
@@ -9,11 +9,17 @@ set -euo pipefail
 
 # The oldest QEMU that the tests are expected to pass with. Newer than Debian 12 has, so there it comes from backports.
 OLDEST_QEMU=8.2
+# Older ones cannot go back to every kind of snapshot. Debian 12 itself has 9.0.
+OLDEST_LIBVIRT=10.10
 VM_USER=polyvirt-qemu
 BACKPORTS=/etc/apt/sources.list.d/polyvirt-backports.sources
 QEMU_PACKAGES=(qemu-system-x86 qemu-utils)
+# The daemon with the three drivers that the tests need, and virsh beside it. Nothing is started: tests run daemons of their own.
+LIBVIRT_PACKAGES=(libvirt-daemon libvirt-clients libvirt-daemon-driver-qemu libvirt-daemon-driver-storage libvirt-daemon-driver-network)
+# What those need of the same version, which apt would not look for in backports by itself.
+LIBVIRT_PARTS=(libvirt-daemon-common libvirt-daemon-log libvirt-common libvirt0)
 OTHER_PACKAGES=(ovmf cpio dosfstools e2fsprogs fdisk iproute2 kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
-PROGRAMS=(qemu-system-x86_64 qemu-img cpio ip mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd)
+PROGRAMS=(qemu-system-x86_64 qemu-img cpio ip mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd libvirtd virsh)
 
 # What lies in sbin is not in the PATH of a Debian user.
 export PATH=$PATH:/usr/sbin:/sbin
@@ -41,7 +47,7 @@ missing_of() {
   done
 }
 
-missing_packages() { missing_of "${QEMU_PACKAGES[@]}" "${OTHER_PACKAGES[@]}"; }
+missing_packages() { missing_of "${QEMU_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" "${OTHER_PACKAGES[@]}"; }
 
 missing_programs() {
   local name
@@ -56,6 +62,10 @@ at_least() { printf '%s\n%s\n' "$1" "$2" | sort --version-sort --check=quiet; }
 qemu_version() { qemu-system-x86_64 --version | sed -n '1s/.*version \([0-9.]*[0-9]\).*/\1/p'; }
 
 qemu_is_too_old() { has qemu-system-x86_64 && ! at_least "$OLDEST_QEMU" "$(qemu_version)"; }
+
+libvirt_version() { libvirtd --version | sed -n '1s/.* \([0-9.]*[0-9]\).*/\1/p'; }
+
+libvirt_is_too_old() { has libvirtd && ! at_least "$OLDEST_LIBVIRT" "$(libvirt_version)"; }
 
 is_debian_12() { grep -qx 'VERSION_CODENAME=bookworm' /etc/os-release && grep -qx 'ID=debian' /etc/os-release; }
 
@@ -128,6 +138,9 @@ install_packages() {
   if is_debian_12; then
     # One transaction for QEMU alone: all its packages must come from the same suite.
     apt_install -t bookworm-backports "${QEMU_PACKAGES[@]}" || die "QEMU could not be installed from bookworm-backports"
+    # Package by package: with -t apt would take systemd from there too.
+    local libvirt=("${LIBVIRT_PACKAGES[@]}" "${LIBVIRT_PARTS[@]}")
+    apt_install "${libvirt[@]/%//bookworm-backports}" || die "libvirt could not be installed from bookworm-backports"
   fi
   apt_install "$@" || die "could not be installed: $command"
 }
@@ -143,6 +156,7 @@ packages() {
   local missing
   mapfile -t missing < <(missing_packages)
   if [ "${#missing[@]}" -eq 0 ] && is_debian_12 && qemu_is_too_old; then missing=("${QEMU_PACKAGES[@]}"); fi
+  if [ "${#missing[@]}" -eq 0 ] && is_debian_12 && libvirt_is_too_old; then missing=("${LIBVIRT_PACKAGES[@]}"); fi
   [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
 }
 
@@ -150,6 +164,13 @@ check_qemu() {
   has qemu-system-x86_64 || die "no qemu-system-x86_64 after the installation"
   if qemu_is_too_old; then
     say "QEMU $(qemu_version) is too old: $OLDEST_QEMU or later is needed, and this system offers none. Some tests will fail"
+  fi
+}
+
+check_libvirt() {
+  has libvirtd || die "no libvirtd after the installation"
+  if libvirt_is_too_old; then
+    say "libvirt $(libvirt_version) is too old: $OLDEST_LIBVIRT or later is needed, and this system offers none. Some tests will fail"
   fi
 }
 
@@ -167,5 +188,6 @@ if [ $# -gt 0 ]; then
 fi
 if has dpkg-query && has apt-get; then packages; else without_apt; fi
 check_qemu
+check_libvirt
 vm_user
-say "QEMU $(qemu_version): ok"
+say "QEMU $(qemu_version), libvirt $(libvirt_version): ok"

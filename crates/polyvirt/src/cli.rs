@@ -285,6 +285,10 @@ pub enum ProviderKind {
     Mock,
     /// QEMU on this machine, without a daemon
     Qemu,
+    /// A libvirt, on this machine or another
+    Libvirt,
+    /// KubeVirt, in this cluster or another
+    Kubevirt,
 }
 
 impl From<ProviderKind> for ProviderType {
@@ -292,6 +296,8 @@ impl From<ProviderKind> for ProviderType {
         match kind {
             ProviderKind::Mock => Self::Mock,
             ProviderKind::Qemu => Self::Qemu,
+            ProviderKind::Libvirt => Self::Libvirt,
+            ProviderKind::Kubevirt => Self::Kubevirt,
         }
     }
 }

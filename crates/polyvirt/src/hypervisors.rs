@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use polyvirt_api::infra::ProviderType;
 use polyvirt_contract::{Credentials, Provider, ProviderError};
+use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig};
+use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig, Secret};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_provider_qemu::{Qemu, QemuConfig};
 
 /// Where QEMU's VMs are if the Provider does not say.
 pub const QEMU_HOME: &str = "qemu:///var/lib/polyvirt/qemu";
+/// The libvirt of a Provider that does not say where it is.
+const LIBVIRT_HOME: &str = "qemu:///system";
 
 /// How a hypervisor is reached.
 #[derive(Clone, Debug, Default)]
@@ -71,14 +76,35 @@ pub struct Hypervisor {
     pub pods: Pods,
     /// Who fetches images.
     pub images: Images,
-    prepare: fn(Access) -> Result<Open, String>,
+    check: fn(&str) -> Result<(), Mistake>,
+    prepare: fn(Access) -> Result<Open, Mistake>,
 }
 
 impl Hypervisor {
-    /// Reads how it is to be reached, without going there. The error says what is wrong with the endpoint.
-    pub fn prepare(&self, access: Access) -> Result<Open, String> {
+    /// Says what is wrong with an endpoint, without going there.
+    pub fn check(&self, endpoint: Option<&str>) -> Result<(), Mistake> {
+        endpoint.map_or(Ok(()), self.check)
+    }
+
+    /// Reads how it is to be reached, without going there. The error says what is wrong with endpoint or credentials.
+    pub fn prepare(&self, access: Access) -> Result<Open, Mistake> {
         (self.prepare)(access)
     }
+}
+
+/// What is wrong with the way to a hypervisor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mistake {
+    /// The endpoint.
+    #[error("{0}")]
+    Endpoint(String),
+    /// The credentials.
+    #[error("{0}")]
+    Credentials(String),
+}
+
+fn told<T, E: std::fmt::Display>(read: Result<T, E>) -> Result<T, Mistake> {
+    read.map_err(|error| Mistake::Endpoint(error.to_string()))
 }
 
 /// All of them.
@@ -87,13 +113,29 @@ pub const LINKED: &[Hypervisor] = &[
         kind: ProviderType::Mock,
         pods: Pods::Served,
         images: Images::Elsewhere,
+        check: |url| told(MockConfig::from_url(url)).map(drop),
         prepare: mock,
     },
     Hypervisor {
         kind: ProviderType::Qemu,
         pods: Pods::Pointless,
         images: Images::FetchedByProvider,
+        check: |url| told(QemuConfig::from_url(url)).map(drop),
         prepare: qemu,
+    },
+    Hypervisor {
+        kind: ProviderType::Libvirt,
+        pods: Pods::Served,
+        images: Images::FetchedByProvider,
+        check: |url| told(LibvirtConfig::from_url(url)).map(drop),
+        prepare: libvirt,
+    },
+    Hypervisor {
+        kind: ProviderType::Kubevirt,
+        pods: Pods::Served,
+        images: Images::Elsewhere,
+        check: |url| told(KubevirtConfig::from_url(url)).map(drop),
+        prepare: kubevirt,
     },
 ];
 
@@ -113,7 +155,7 @@ pub fn fetching() -> Vec<ProviderType> {
     let ours = LINKED
         .iter()
         .filter(|h| h.images == Images::FetchedByProvider);
-    let others = [ProviderType::Libvirt, ProviderType::Firecracker];
+    let others = [ProviderType::Firecracker];
     ours.map(|h| h.kind).chain(others).collect()
 }
 
@@ -124,27 +166,64 @@ fn needs_no_credentials(access: &Access) {
     }
 }
 
-fn mock(access: Access) -> Result<Open, String> {
+fn mock(access: Access) -> Result<Open, Mistake> {
     needs_no_credentials(&access);
     let config = match &access.endpoint {
         Some(url) => MockConfig::from_url(url),
         None => MockConfig::from_env(|name| access.environment.get(name)),
     };
-    let config = config.map_err(|e| e.to_string())?;
+    let config = told(config)?;
     Ok(Box::new(move || {
         let made: Arc<dyn Provider> = Mock::new(config.clone());
         Box::pin(async { Ok(made) })
     }))
 }
 
-fn qemu(access: Access) -> Result<Open, String> {
+fn qemu(access: Access) -> Result<Open, Mistake> {
     needs_no_credentials(&access);
     let url = access.endpoint.as_deref().unwrap_or(QEMU_HOME);
-    let config = QemuConfig::from_url(url).map_err(|e| e.to_string())?;
+    let config = told(QemuConfig::from_url(url))?;
     Ok(Box::new(move || {
         let config = config.clone();
         Box::pin(async move {
             let made: Arc<dyn Provider> = Qemu::open(config).await?;
+            Ok(made)
+        })
+    }))
+}
+
+fn libvirt(access: Access) -> Result<Open, Mistake> {
+    let url = access.endpoint.as_deref().unwrap_or(LIBVIRT_HOME);
+    let secret = |(key, value): (&str, &Bytes)| (key.to_owned(), Secret::new(value.to_vec()));
+    let credentials = access.credentials.iter().map(secret).collect();
+    let config = told(LibvirtConfig::from_url(url))?.with_credentials(credentials);
+    Ok(Box::new(move || {
+        let config = config.clone();
+        Box::pin(async move {
+            let made: Arc<dyn Provider> = Libvirt::open(config);
+            Ok(made)
+        })
+    }))
+}
+
+/// Without credentials it is the KubeVirt of the cluster that the provider runs in.
+fn kubevirt(access: Access) -> Result<Open, Mistake> {
+    let unsaid = if access.credentials.is_empty() {
+        "kubevirt://in-cluster"
+    } else {
+        "kubevirt://kubeconfig"
+    };
+    let config = told(KubevirtConfig::from_url(
+        access.endpoint.as_deref().unwrap_or(unsaid),
+    ))?;
+    let credentials = access.credentials.iter();
+    let credentials = credentials.map(|(key, value)| (key.to_owned(), value.to_vec()));
+    let config = config.with_credentials(&credentials.collect());
+    let config = config.map_err(|error| Mistake::Credentials(error.to_string()))?;
+    Ok(Box::new(move || {
+        let config = config.clone();
+        Box::pin(async move {
+            let made: Arc<dyn Provider> = Kubevirt::open(config).await?;
             Ok(made)
         })
     }))

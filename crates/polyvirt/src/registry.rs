@@ -19,10 +19,17 @@ use polyvirt_runtimes::{External, Remote, Settings, credentials};
 use tokio::sync::OnceCell;
 
 use crate::cli::RemoteProviders;
-use crate::hypervisors::{self, Access, Open};
+use crate::hypervisors::{self, Access, Mistake, Open};
 
-fn bad_endpoint(text: String) -> Problem {
-    Problem::new(Reason::InvalidConfiguration, "spec.endpoint", text)
+fn problem(mistake: Mistake) -> Problem {
+    match mistake {
+        Mistake::Endpoint(text) => {
+            Problem::new(Reason::InvalidConfiguration, "spec.endpoint", text)
+        }
+        Mistake::Credentials(text) => {
+            Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef", text)
+        }
+    }
 }
 
 fn access(provider: &ProviderObject, credentials: Credentials) -> Access {
@@ -36,8 +43,8 @@ fn access(provider: &ProviderObject, credentials: Credentials) -> Access {
 /// Whether a provider can run inside the manager as its object describes it.
 pub fn can_run_inside(provider: &ProviderObject) -> Result<(), Problem> {
     let linked = hypervisors::find(provider.spec.type_).ok_or_else(|| not_linked(provider))?;
-    let opened = linked.prepare(access(provider, Credentials::default()));
-    opened.map(drop).map_err(bad_endpoint)
+    let checked = linked.check(provider.spec.endpoint.as_deref());
+    checked.map_err(problem)
 }
 
 /// What a provider in process was made from, and the provider.
@@ -91,7 +98,7 @@ impl Registry {
             return Ok(inside(server, made_from));
         }
         let open = linked.prepare(access(provider, credentials));
-        let server = Arc::new(InProcess::new(open.map_err(bad_endpoint)?));
+        let server = Arc::new(InProcess::new(open.map_err(problem)?));
         self.servers()
             .insert(key, (made_from.clone(), server.clone()));
         Ok(inside(server, made_from))

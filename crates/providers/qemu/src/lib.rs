@@ -22,7 +22,6 @@ mod core;
 mod disk_info;
 mod errors;
 mod firmware;
-mod hub;
 mod image;
 mod img;
 mod inventory;
@@ -35,9 +34,9 @@ mod run_as;
 mod seed;
 mod snapshot;
 mod state;
-mod tasks;
-mod uuid;
 mod vm;
+
+use polyvirt_provider_kit::{hub, tasks, uuid};
 
 pub use config::{AccelChoice, ConfigError, QemuConfig};
 pub use provider::Qemu;

@@ -10,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 /// A UUID in its usual lower-case form. Its text is safe as the name of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Uuid([u8; 16]);
+pub struct Uuid([u8; 16]);
 
 impl Uuid {
     /// Reads the form with hyphens, in either case; `None` for anything else.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let groups: Vec<&str> = text.split('-').collect();
         let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
         if lengths != [8, 4, 4, 4, 12] {
@@ -29,8 +29,18 @@ impl Uuid {
             .map(|number| Self(number.to_be_bytes()))
     }
 
+    /// The UUID that these bytes are.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes, as they travel.
+    pub const fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
     /// The UUID of whoever has this identity: the identity itself, or one that is always made from it in the same way.
-    pub(crate) fn of_identity(identity: &Identity) -> Self {
+    pub fn of_identity(identity: &Identity) -> Self {
         Self::parse(identity.as_str()).unwrap_or_else(|| Self::from_name(identity.as_str()))
     }
 
@@ -45,7 +55,7 @@ impl Uuid {
     }
 
     /// One that nobody has, for a VM without an owner.
-    pub(crate) fn random() -> std::io::Result<Self> {
+    pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(Self::versioned(bytes, 4))
@@ -58,12 +68,12 @@ impl Uuid {
     }
 
     /// The VM as the contract names it.
-    pub(crate) fn vm_id(self) -> VmId {
+    pub fn vm_id(self) -> VmId {
         VmId::from(self.to_string())
     }
 
     /// A MAC address of this VM's card of that name: always the same, locally administered, unicast.
-    pub(crate) fn mac(self, nic: &str) -> String {
+    pub fn mac(self, nic: &str) -> String {
         let digest = Sha256::new()
             .chain_update(self.0)
             .chain_update(nic.as_bytes())
@@ -74,14 +84,14 @@ impl Uuid {
     }
 
     /// A few digits for names that have little room, such as those of network devices.
-    pub(crate) fn short(self) -> String {
+    pub fn short(self) -> String {
         let digest = Sha256::digest(self.0);
         hex(&digest[..4])
     }
 }
 
 /// Bytes as lower-case digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");

@@ -4,15 +4,13 @@ use polyvirt_contract::model::{NicSpec, StaticAddress};
 use polyvirt_contract::rules::CardCustomization;
 use polyvirt_contract::{ProviderError, Result};
 
-use crate::state::Nic;
-
 const FIELD: &str = "spec.customization.networks";
 
-/// The cards as the guest is told of them. A customization that none of them can follow is refused.
-pub(super) fn of_copy(nics: &[Nic], custom: &[CardCustomization]) -> Result<Vec<NicSpec>> {
-    let shown: Vec<&Nic> = nics.iter().filter(|nic| !nic.implicit).collect();
+/// The cards as the guest is told of them, from those that the copy has. A customization that none of them can follow is
+/// refused.
+pub fn of_copy(cards: &[NicSpec], custom: &[CardCustomization]) -> Result<Vec<NicSpec>> {
     for card in custom {
-        if !shown.iter().any(|nic| nic.name == card.name) {
+        if !cards.iter().any(|nic| nic.name == card.name) {
             let message = format!(
                 "The source has no network {:?}; name one of its own",
                 card.name
@@ -20,17 +18,14 @@ pub(super) fn of_copy(nics: &[Nic], custom: &[CardCustomization]) -> Result<Vec<
             return Err(ProviderError::invalid(FIELD, message));
         }
     }
-    let card = |nic: &Nic| {
+    let card = |nic: &NicSpec| {
         let wanted = custom.iter().find(|card| card.name == nic.name);
         Ok(NicSpec {
-            name: nic.name.clone(),
-            mac: nic.mac.clone(),
-            mtu: nic.mtu,
             address: wanted.map_or(Ok(None), address)?,
-            ..NicSpec::default()
+            ..nic.clone()
         })
     };
-    shown.into_iter().map(card).collect()
+    cards.iter().map(card).collect()
 }
 
 fn address(card: &CardCustomization) -> Result<Option<StaticAddress>> {

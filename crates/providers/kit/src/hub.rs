@@ -18,20 +18,28 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Where changes are told.
 #[derive(Clone, Debug)]
-pub(crate) struct Hub(broadcast::Sender<VmEvent>);
+pub struct Hub(broadcast::Sender<VmEvent>);
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Hub {
-    pub(crate) fn new() -> Self {
+    /// One that nobody listens to yet.
+    pub fn new() -> Self {
         Self(broadcast::channel(BUFFER).0)
     }
 
-    pub(crate) fn publish(&self, event: VmEvent) {
+    /// Tells all readers.
+    pub fn publish(&self, event: VmEvent) {
         // Without readers there is nobody to tell.
         let _ = self.0.send(event);
     }
 
     /// A new stream. `snapshot` is asked after the stream has begun to listen, so that no change falls between.
-    pub(crate) fn subscribe(
+    pub fn subscribe(
         &self,
         snapshot: impl FnOnce() -> Vec<VmState>,
         stop: CancellationToken,

@@ -18,7 +18,7 @@ const REMEMBERED: usize = 4096;
 
 /// All tasks of this life of the provider.
 #[derive(Clone)]
-pub(crate) struct Tasks {
+pub struct Tasks {
     inside: Arc<Mutex<Inside>>,
     hub: Hub,
     /// Tells this life from others, whose tasks nobody knows any more.
@@ -35,14 +35,14 @@ struct Inside {
 
 /// A task that was begun or found.
 #[derive(Clone, Debug)]
-pub(crate) struct Begun {
+pub struct Begun {
     id: TaskId,
     state: watch::Receiver<TaskState>,
 }
 
 /// By which work tells how far it is.
 #[derive(Clone)]
-pub(crate) struct Progress {
+pub struct Progress {
     id: TaskId,
     state: Arc<watch::Sender<TaskState>>,
     hub: Hub,
@@ -50,7 +50,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Tells how far the work is, in percent; the same number again is not told.
-    pub(crate) fn at(&self, percent: u8) {
+    pub fn at(&self, percent: u8) {
         let state = TaskState::Running {
             percent: Some(percent),
         };
@@ -67,7 +67,8 @@ impl Progress {
 }
 
 impl Tasks {
-    pub(crate) fn new(hub: Hub, life: String) -> Self {
+    /// No tasks yet. `life` must differ from that of every earlier life of the provider.
+    pub fn new(hub: Hub, life: String) -> Self {
         Self {
             inside: Arc::default(),
             hub,
@@ -84,7 +85,7 @@ impl Tasks {
     }
 
     /// Begins the work, unless work of this key is under way: then that is it.
-    pub(crate) fn begin<F>(&self, key: &str, work: impl FnOnce(Progress) -> F) -> Begun
+    pub fn begin<F>(&self, key: &str, work: impl FnOnce(Progress) -> F) -> Begun
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
@@ -136,12 +137,12 @@ impl Tasks {
     }
 
     /// The work of this key, if it is under way.
-    pub(crate) fn find(&self, key: &str) -> Option<Begun> {
+    pub fn find(&self, key: &str) -> Option<Begun> {
         self.under_way(&self.lock(), key)
     }
 
     /// How a task stands; `None` if nobody remembers it.
-    pub(crate) fn status(&self, id: &TaskId) -> Option<TaskState> {
+    pub fn status(&self, id: &TaskId) -> Option<TaskState> {
         let number = id.as_str().strip_prefix(&self.life)?.strip_prefix('-')?;
         let inside = self.lock();
         let state = inside.states.get(&number.parse().ok()?)?;
@@ -164,7 +165,7 @@ impl Inside {
 
 impl Begun {
     /// Waits a while: nothing to tell if the work is done by then, else the task to ask for.
-    pub(crate) async fn answer(self) -> Result<Option<TaskId>> {
+    pub async fn answer(self) -> Result<Option<TaskId>> {
         let id = self.id.clone();
         match tokio::time::timeout(GRACE, self.done()).await {
             Ok(ended) => ended.map(|()| None),
@@ -173,7 +174,7 @@ impl Begun {
     }
 
     /// Waits for the end.
-    pub(crate) async fn done(mut self) -> Result<()> {
+    pub async fn done(mut self) -> Result<()> {
         let ended = self
             .state
             .wait_for(|state| !matches!(state, TaskState::Running { .. }))

@@ -3,14 +3,13 @@
 //! A full copy has disks of its own over the same prepared image. A linked one also shares what its source has written: the
 //! source's first disk becomes a layer among the images, and both go on above it.
 
-mod cards;
-
 use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 
 use polyvirt_contract::Result;
 use polyvirt_contract::model::{CloneMode, CloneVm, Cloned, NicSpec};
 use polyvirt_contract::rules::{self, CloneSize};
+use polyvirt_provider_kit::cards;
 
 use crate::core::Core;
 use crate::seed::{Documents, Guest};
@@ -77,7 +76,7 @@ fn copy(core: &Core, request: &CloneVm) -> Result<(Record, Copy)> {
     } else {
         custom.hostname
     };
-    let cards = cards::of_copy(&record.hardware.nics, &custom.networks)?;
+    let cards = cards::of_copy(&shown(&record.hardware), &custom.networks)?;
     Ok((
         record,
         Copy {
@@ -87,6 +86,19 @@ fn copy(core: &Core, request: &CloneVm) -> Result<(Record, Copy)> {
             cards,
         },
     ))
+}
+
+/// The cards that somebody asked for, as a guest is told of them.
+fn shown(hardware: &Hardware) -> Vec<NicSpec> {
+    let shown = hardware.nics.iter().filter(|nic| !nic.implicit);
+    shown
+        .map(|nic| NicSpec {
+            name: nic.name.clone(),
+            mac: nic.mac.clone(),
+            mtu: nic.mtu,
+            ..NicSpec::default()
+        })
+        .collect()
 }
 
 /// A copy is off, unmarked by its source, and has cards of its own.

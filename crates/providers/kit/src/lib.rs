@@ -1,0 +1,11 @@
+//! What providers have in common, whatever they drive.
+//!
+//! * [`cards`]: the network cards of a copy.
+//! * [`hub`]: the stream of changes.
+//! * [`tasks`]: work that may outlive its call.
+//! * [`uuid`]: the name of a VM, made from the identity of its owner.
+
+pub mod cards;
+pub mod hub;
+pub mod tasks;
+pub mod uuid;

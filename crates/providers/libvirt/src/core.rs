@@ -1,0 +1,297 @@
+//! What all parts share: the link to libvirt, what is known of each VM, tasks, and the stream of changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use polyvirt_contract::model::{Owner, VmRef, VmState};
+use polyvirt_contract::watch::VmEvent;
+use polyvirt_contract::{ErrorKind, Identity, ProviderError, Result, VmId};
+use polyvirt_provider_kit::hub::Hub;
+use polyvirt_provider_kit::tasks::Tasks;
+use polyvirt_provider_kit::uuid::Uuid;
+use tokio::sync::{Notify, OnceCell};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::LibvirtConfig;
+use crate::domain::Machine;
+use crate::errors;
+use crate::inventory::Host;
+use crate::look::Guest;
+use crate::rpc::{Event, Link, Session};
+
+/// The provider without its outer shell.
+pub(crate) struct Core {
+    pub(crate) config: Arc<LibvirtConfig>,
+    pub(crate) link: Link,
+    pub(crate) hub: Hub,
+    pub(crate) tasks: Tasks,
+    /// Held while names and addresses are given out.
+    pub(crate) admission: tokio::sync::Mutex<()>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) dirty: Arc<Dirty>,
+    pub(crate) host: OnceCell<Host>,
+    vms: Mutex<BTreeMap<Uuid, Arc<Vm>>>,
+    revision: AtomicU64,
+}
+
+/// What is known of a domain, and what orders work on it.
+pub(crate) struct Vm {
+    pub(crate) uuid: Uuid,
+    /// Held by whoever changes the VM.
+    pub(crate) change: tokio::sync::Mutex<()>,
+    /// Held by whoever looks at it, so that an older look never follows a newer one.
+    pub(crate) look: tokio::sync::Mutex<()>,
+    /// Told of every look that saw a change.
+    pub(crate) changed: Notify,
+    /// Whether the agent is being asked for addresses.
+    pub(crate) followed: AtomicBool,
+    known: Mutex<Known>,
+}
+
+/// What was seen last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) state: VmState,
+    /// The machine as it will start; `None` until it was seen.
+    pub(crate) config: Option<Machine>,
+    /// The machine as it runs.
+    pub(crate) live: Option<Machine>,
+    pub(crate) guest: Guest,
+}
+
+/// Which domains must be looked at.
+#[derive(Default)]
+pub(crate) struct Dirty {
+    inside: Mutex<Marked>,
+    pub(crate) woken: Notify,
+}
+
+/// What must be looked at.
+#[derive(Default)]
+pub(crate) struct Marked {
+    pub(crate) all: bool,
+    pub(crate) some: BTreeSet<Uuid>,
+}
+
+impl Dirty {
+    fn lock(&self) -> MutexGuard<'_, Marked> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something happened to a domain. As many as there are can wait here, and no more.
+    pub(crate) fn event(&self, event: &Event) {
+        tracing::trace!(message = event.procedure, vm = %event.domain, "libvirt tells");
+        self.mark(event.domain);
+    }
+
+    pub(crate) fn mark(&self, uuid: Uuid) {
+        self.lock().some.insert(uuid);
+        self.woken.notify_one();
+    }
+
+    /// Anything may have happened.
+    pub(crate) fn all(&self) {
+        self.lock().all = true;
+        self.woken.notify_one();
+    }
+
+    pub(crate) fn take(&self) -> Marked {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+impl Vm {
+    fn new(uuid: Uuid) -> Self {
+        Self {
+            uuid,
+            change: tokio::sync::Mutex::default(),
+            look: tokio::sync::Mutex::default(),
+            changed: Notify::new(),
+            followed: AtomicBool::new(false),
+            known: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was seen last.
+    pub(crate) fn known(&self) -> Known {
+        self.lock().clone()
+    }
+
+    pub(crate) fn state(&self) -> VmState {
+        self.lock().state.clone()
+    }
+
+    /// Whether it was ever seen.
+    pub(crate) fn seen(&self) -> bool {
+        self.lock().config.is_some()
+    }
+
+    /// The machine as it will start.
+    pub(crate) fn config(&self) -> Result<Machine> {
+        self.lock()
+            .config
+            .clone()
+            .ok_or_else(|| errors::no_vm(self.uuid))
+    }
+
+    /// The machine as it runs; `None` if it does not.
+    pub(crate) fn live(&self) -> Option<Machine> {
+        self.lock().live.clone()
+    }
+
+    pub(crate) fn guest(&self) -> Guest {
+        self.lock().guest.clone()
+    }
+
+    pub(crate) fn set_guest(&self, guest: Guest) {
+        self.lock().guest = guest;
+    }
+}
+
+impl Core {
+    pub(crate) fn open(config: LibvirtConfig) -> Arc<Self> {
+        let config = Arc::new(config);
+        let dirty = Arc::new(Dirty::default());
+        let (on_event, on_open) = (dirty.clone(), dirty.clone());
+        let link = Link::start(
+            config.clone(),
+            Arc::new(move |event| on_event.event(&event)),
+            move || on_open.all(),
+        );
+        let hub = Hub::new();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now: Duration = now.unwrap_or_default();
+        Arc::new(Self {
+            config,
+            link,
+            tasks: Tasks::new(hub.clone(), format!("task-{:x}", now.as_millis())),
+            hub,
+            admission: tokio::sync::Mutex::default(),
+            stop: CancellationToken::new(),
+            dirty,
+            host: OnceCell::new(),
+            vms: Mutex::default(),
+            // Higher than any number of an earlier life, unless the clock was set back.
+            revision: AtomicU64::new(u64::try_from(now.as_micros()).unwrap_or(0)),
+        })
+    }
+
+    /// The session with libvirt.
+    pub(crate) async fn session(&self) -> Result<Session> {
+        Ok(self.link.session().await?)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<Vm>>> {
+        self.vms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that were seen.
+    pub(crate) fn all(&self) -> Vec<Arc<Vm>> {
+        let all: Vec<_> = self.lock().values().cloned().collect();
+        all.into_iter().filter(|vm| vm.seen()).collect()
+    }
+
+    pub(crate) fn states(&self) -> Vec<VmState> {
+        self.all().iter().map(|vm| vm.state()).collect()
+    }
+
+    /// The entry of a domain, whether it is there or not.
+    pub(crate) fn entry(&self, uuid: Uuid) -> Arc<Vm> {
+        let mut vms = self.lock();
+        vms.entry(uuid)
+            .or_insert_with(|| Arc::new(Vm::new(uuid)))
+            .clone()
+    }
+
+    /// Takes in what was seen, and tells if that is news. The caller holds [`Vm::look`].
+    pub(crate) fn keep(&self, vm: &Vm, mut seen: Known) -> VmState {
+        let mut known = vm.lock();
+        seen.state.revision = known.state.revision;
+        let news = known.config.is_none() || known.state != seen.state;
+        if news {
+            seen.state.revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        }
+        *known = seen;
+        let state = known.state.clone();
+        if news {
+            // Under the lock, so that readers hear of changes in their order.
+            self.hub.publish(VmEvent::State(state.clone()));
+        }
+        drop(known);
+        if news {
+            vm.changed.notify_waiters();
+        }
+        state
+    }
+
+    /// Forgets a domain that is not there, and tells if it was. The caller holds [`Vm::look`].
+    pub(crate) fn forget(&self, vm: &Vm) {
+        let known = std::mem::take(&mut *vm.lock());
+        // Whoever changes it, or waits to, keeps the entry that orders the changes.
+        let mut vms = self.lock();
+        if vms
+            .get(&vm.uuid)
+            .is_some_and(|entry| Arc::strong_count(entry) <= 2)
+        {
+            vms.remove(&vm.uuid);
+        }
+        drop(vms);
+        if known.config.is_some() {
+            self.hub.publish(VmEvent::Gone {
+                id: vm.uuid.vm_id(),
+                identity: known.state.owner.map(|owner| owner.identity),
+                revision: self.revision.fetch_add(1, Ordering::Relaxed) + 1,
+            });
+        }
+        vm.changed.notify_waiters();
+    }
+
+    /// The VM, looked at just now.
+    pub(crate) async fn by_id(self: &Arc<Self>, id: &VmId) -> Result<Arc<Vm>> {
+        let absent = || ProviderError::not_found(format!("The VM {id}"));
+        let uuid = Uuid::parse(id.as_str()).ok_or_else(absent)?;
+        let vm = self.entry(uuid);
+        self.look(&vm).await?.ok_or_else(absent)?;
+        Ok(vm)
+    }
+
+    /// The VM that carries the identity: the one of that UUID, or one that was taken over.
+    pub(crate) async fn by_identity(
+        self: &Arc<Self>,
+        identity: &Identity,
+    ) -> Result<Option<Arc<Vm>>> {
+        let carries = |owner: Option<&Owner>| owner.is_some_and(|o| o.identity == *identity);
+        let vm = self.entry(Uuid::of_identity(identity));
+        if let Some(state) = self.look(&vm).await?
+            && carries(state.owner.as_ref())
+        {
+            return Ok(Some(vm));
+        }
+        let taken_over = self.all().into_iter();
+        Ok(taken_over
+            .into_iter()
+            .find(|vm| carries(vm.state().owner.as_ref())))
+    }
+
+    /// The VM, if whoever asks may touch it.
+    pub(crate) async fn allowed(self: &Arc<Self>, vm: &VmRef) -> Result<Arc<Vm>> {
+        let found = self.by_id(&vm.id).await?;
+        let (Some(asks), Some(holds)) = (&vm.owner, found.state().owner) else {
+            return Ok(found);
+        };
+        if asks.identity == holds.identity {
+            return Ok(found);
+        }
+        let message = format!(
+            "The VM {} belongs to {}/{} and is not touched for {}/{}",
+            vm.id, holds.namespace, holds.name, asks.namespace, asks.name
+        );
+        Err(ProviderError::new(ErrorKind::IdentityConflict, message))
+    }
+}

@@ -1,0 +1,238 @@
+//! From a request to what a domain should be. What a VM has keeps its place: targets, volumes and addresses do not move.
+
+use polyvirt_contract::Result;
+use polyvirt_contract::model::{ClassSpec, CreateVm, DiskSpec, DiskType, NicSpec, Stage};
+use polyvirt_provider_kit::uuid::Uuid;
+
+use crate::check::normal_mac;
+use crate::core::Core;
+use crate::create::root_volume;
+use crate::domain::build::{New, Virt};
+use crate::domain::nic::{Common, NicPart};
+use crate::domain::{DiskMark, Marks, NicMark, disk, tuning};
+use crate::rpc::Session;
+use crate::seed::{Documents, ignition_volume, seed_volume};
+use crate::storage::{self, Pool, Thickness};
+
+/// The card of a VM for which nobody asked for one.
+const IMPLICIT: &str = "default";
+
+/// A domain that is wanted.
+pub(crate) struct Wanted {
+    pub(crate) uuid: Uuid,
+    pub(crate) name: String,
+    pub(crate) class: ClassSpec,
+    pub(crate) pool: Pool,
+    pub(crate) marks: Marks,
+    pub(crate) nics: Vec<NicPart>,
+    /// Files of the disks, in the order of the marks.
+    pub(crate) paths: Vec<String>,
+    thick: Vec<String>,
+    ignition: bool,
+}
+
+impl Wanted {
+    pub(crate) fn thickness(&self, disk: &str) -> Thickness {
+        if self.thick.iter().any(|name| name == disk) {
+            Thickness::Thick
+        } else {
+            Thickness::Thin
+        }
+    }
+
+    /// What the XML is built from.
+    pub(crate) fn new_domain(&self, virt: Virt) -> NewParts<'_> {
+        NewParts { wanted: self, virt }
+    }
+
+    /// The cards of the request with the MAC addresses that they really have.
+    pub(crate) fn cards(&self, request: &CreateVm) -> Vec<NicSpec> {
+        let real = |card: &NicSpec| {
+            let found = self.marks.nics.iter().find(|nic| nic.name == card.name);
+            found.map_or_else(|| card.mac.clone(), |nic| nic.mac.clone())
+        };
+        let with_mac = |card: &NicSpec| NicSpec {
+            mac: real(card),
+            ..card.clone()
+        };
+        request.networks.iter().map(with_mac).collect()
+    }
+}
+
+/// A wanted domain and what it runs with.
+pub(crate) struct NewParts<'a> {
+    wanted: &'a Wanted,
+    virt: Virt,
+}
+
+impl<'a> NewParts<'a> {
+    /// As the builder takes it. The paths live as long as what they are borrowed for.
+    pub(crate) fn with<T>(&self, build: impl FnOnce(&New<'_>) -> T) -> T {
+        let wanted: &'a Wanted = self.wanted;
+        let root = wanted.pool.path(&root_volume(wanted.uuid));
+        let targets = wanted.marks.disks.iter().map(|disk| disk.target.clone());
+        let file = |volume: String| wanted.pool.path(&volume);
+        build(&New {
+            uuid: wanted.uuid,
+            name: &wanted.name,
+            class: &wanted.class,
+            virt: self.virt,
+            marks: &wanted.marks,
+            root: &root,
+            disks: targets.zip(wanted.paths.iter().cloned()).collect(),
+            nics: wanted.nics.clone(),
+            seed: (!wanted.ignition).then(|| file(seed_volume(wanted.uuid))),
+            ignition: wanted.ignition.then(|| file(ignition_volume(wanted.uuid))),
+        })
+    }
+}
+
+/// The domain that a request asks for.
+pub(crate) async fn of_new(
+    core: &Core,
+    session: &Session,
+    request: &CreateVm,
+    uuid: Uuid,
+) -> Result<Wanted> {
+    let asked = request
+        .placement
+        .as_ref()
+        .map_or("", |place| &place.datastore);
+    let pool = if asked.is_empty() {
+        &core.config.pool
+    } else {
+        asked
+    };
+    let pool = Pool::open(session, pool, "spec.placement.datastore").await?;
+    let blank = Marks {
+        owner: request.owner.clone(),
+        stage: Stage::Creating,
+        pool: pool.name().to_owned(),
+        ..Marks::default()
+    };
+    let (marks, nics) = desired(core, request, uuid, &blank, &[])?;
+    let paths = paths(session, &marks).await?;
+    Ok(Wanted {
+        uuid,
+        name: request.name.clone(),
+        class: request.class.clone(),
+        pool,
+        marks,
+        nics,
+        paths,
+        thick: thick(request),
+        ignition: Documents::of(request).is_ignition(),
+    })
+}
+
+/// Names of disks that are to be allocated at once.
+pub(crate) fn thick(request: &CreateVm) -> Vec<String> {
+    let is_thick =
+        |disk: &&DiskSpec| matches!(disk.disk_type, DiskType::Thick | DiskType::EagerZeroedThick);
+    let disks = request.disks.iter().filter(is_thick);
+    disks.map(|disk| disk.name.clone()).collect()
+}
+
+/// Files of the disks, in the order of the marks.
+pub(crate) async fn paths(session: &Session, marks: &Marks) -> Result<Vec<String>> {
+    let mut paths = Vec::new();
+    for (place, disk) in marks.disks.iter().enumerate() {
+        let field = format!("spec.disks[{place}].storageClass");
+        let pool = Pool::open(session, &disk.pool, &field).await?;
+        paths.push(pool.path(&disk.volume));
+    }
+    Ok(paths)
+}
+
+/// What is asked for, beside what the VM has. `taken` are places of disks that are on their way out.
+pub(crate) fn desired(
+    core: &Core,
+    request: &CreateVm,
+    uuid: Uuid,
+    has: &Marks,
+    taken: &[String],
+) -> Result<(Marks, Vec<NicPart>)> {
+    let mut marks = Marks {
+        tags: request.tags.clone(),
+        owner: has.owner.clone().or_else(|| request.owner.clone()),
+        disks: Vec::new(),
+        nics: Vec::new(),
+        ..has.clone()
+    };
+    let root = request
+        .class
+        .disk_defaults
+        .as_ref()
+        .map_or(0, |disk| disk.size_gib);
+    if root != 0 {
+        marks.root_gib = root;
+    }
+    let mut taken = taken.to_vec();
+    taken.extend(has.disks.iter().map(|disk| disk.target.clone()));
+    for disk in &request.disks {
+        let mark = data_disk(disk, uuid, (has, &core.config.pool), &mut taken)?;
+        marks.disks.push(mark);
+    }
+    let common = Common {
+        network: core.config.network.as_deref(),
+        ovs: tuning::extra(&request.class)?.ovs,
+    };
+    let nics = cards(request, uuid, common);
+    marks.nics = nics.iter().map(|(mark, _)| mark.clone()).collect();
+    Ok((marks, nics.into_iter().map(|(_, part)| part).collect()))
+}
+
+fn data_disk(
+    disk: &DiskSpec,
+    uuid: Uuid,
+    (has, usual_pool): (&Marks, &String),
+    taken: &mut Vec<String>,
+) -> Result<DiskMark> {
+    if let Some(old) = has.disk(&disk.name) {
+        return Ok(DiskMark {
+            size_gib: disk.size_gib,
+            ..old.clone()
+        });
+    }
+    let target = disk::free_target(taken)?;
+    taken.push(target.clone());
+    let pools = [&disk.storage_class, &has.pool, usual_pool];
+    let pool = pools
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .unwrap_or(usual_pool);
+    Ok(DiskMark {
+        name: disk.name.clone(),
+        size_gib: disk.size_gib,
+        pool: pool.clone(),
+        volume: storage::name(uuid, &format!("{target}.qcow2")),
+        target,
+    })
+}
+
+fn cards(request: &CreateVm, uuid: Uuid, common: Common<'_>) -> Vec<(NicMark, NicPart)> {
+    let card = |spec: &NicSpec, name: &str| {
+        let mac = if spec.mac.is_empty() {
+            uuid.mac(&spec.name)
+        } else {
+            normal_mac(&spec.mac)
+        };
+        let mark = NicMark {
+            mac: mac.clone(),
+            name: name.to_owned(),
+        };
+        (mark, NicPart::wanted(spec, mac, common))
+    };
+    if request.networks.is_empty() {
+        let implicit = NicSpec {
+            name: IMPLICIT.to_owned(),
+            ..NicSpec::default()
+        };
+        return vec![card(&implicit, "")];
+    }
+    request
+        .networks
+        .iter()
+        .map(|spec| card(spec, &spec.name))
+        .collect()
+}

@@ -1,0 +1,255 @@
+//! What of a class becomes which element, and which words of `extraConfig` are understood.
+
+use polyvirt_contract::model::{ClassSpec, ResourceLimits};
+use polyvirt_contract::{ProviderError, Result};
+
+use crate::xml::Element;
+
+/// Words of `class.extraConfig` that act here. Those of other hypervisors have other beginnings and are passed over.
+pub(crate) const WORDS: &[&str] = &[
+    "libvirt.cpuMode",
+    "libvirt.cpuModel",
+    "libvirt.diskCache",
+    "libvirt.diskIo",
+    "libvirt.hostdev",
+    "libvirt.hugepages",
+    "libvirt.iotune.readBytesSec",
+    "libvirt.iotune.readIopsSec",
+    "libvirt.iotune.totalBytesSec",
+    "libvirt.iotune.totalIopsSec",
+    "libvirt.iotune.writeBytesSec",
+    "libvirt.iotune.writeIopsSec",
+    "libvirt.machine",
+    "libvirt.numaNodeset",
+    "libvirt.ovs",
+    "libvirt.video",
+];
+const OURS: &str = "libvirt.";
+const FIELD: &str = "class.extraConfig";
+const IOTUNE: &[(&str, &str)] = &[
+    ("totalBytesSec", "total_bytes_sec"),
+    ("readBytesSec", "read_bytes_sec"),
+    ("writeBytesSec", "write_bytes_sec"),
+    ("totalIopsSec", "total_iops_sec"),
+    ("readIopsSec", "read_iops_sec"),
+    ("writeIopsSec", "write_iops_sec"),
+];
+
+/// How disks are used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiskTuning {
+    pub(crate) cache: Option<String>,
+    pub(crate) io: Option<String>,
+    pub(crate) iotune: Option<Element>,
+}
+
+/// What `extraConfig` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extra {
+    pub(crate) machine: Option<String>,
+    pub(crate) cpu_mode: Option<String>,
+    pub(crate) cpu_model: Option<String>,
+    /// A page size in KiB; 0 for the host's default.
+    pub(crate) hugepages: Option<u64>,
+    pub(crate) numa_nodeset: Option<String>,
+    pub(crate) video: Option<String>,
+    pub(crate) ovs: bool,
+    /// PCI devices of the host: domain, bus, slot, function.
+    pub(crate) hostdevs: Vec<[String; 4]>,
+    pub(crate) disks: DiskTuning,
+}
+
+/// Reads `extraConfig`. A word of ours that is not known, or a value that makes no sense, is refused.
+pub(crate) fn extra(class: &ClassSpec) -> Result<Extra> {
+    let ours = class
+        .extra_config
+        .keys()
+        .filter(|key| key.starts_with(OURS));
+    for key in ours {
+        if !WORDS.contains(&key.as_str()) {
+            return Err(wrong(key, &format!("known are {}", WORDS.join(", "))));
+        }
+    }
+    let word = |name: &str| class.extra_config.get(&format!("{OURS}{name}")).cloned();
+    Ok(Extra {
+        machine: checked("machine", word("machine"), is_word)?,
+        cpu_mode: checked("cpuMode", word("cpuMode"), is_cpu_mode)?,
+        cpu_model: checked("cpuModel", word("cpuModel"), is_word)?,
+        hugepages: word("hugepages").map(|text| hugepages(&text)).transpose()?,
+        numa_nodeset: checked("numaNodeset", word("numaNodeset"), is_nodeset)?,
+        video: checked("video", word("video"), is_word)?,
+        ovs: word("ovs").is_some_and(|text| text == "true"),
+        hostdevs: hostdevs(&word("hostdev").unwrap_or_default())?,
+        disks: DiskTuning {
+            cache: checked("diskCache", word("diskCache"), is_cache)?,
+            io: checked("diskIo", word("diskIo"), is_io)?,
+            iotune: iotune(word)?,
+        },
+    })
+}
+
+fn wrong(key: &str, why: &str) -> ProviderError {
+    ProviderError::invalid(FIELD, format!("{key} is not understood; {why}"))
+}
+
+fn checked(name: &str, value: Option<String>, fits: fn(&str) -> bool) -> Result<Option<String>> {
+    match value {
+        Some(text) if !fits(&text) => {
+            let key = format!("{OURS}{name}");
+            Err(wrong(&key, &format!("it cannot be {text:?}")))
+        }
+        other => Ok(other),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !text.is_empty() && text.chars().all(fits)
+}
+
+fn is_cpu_mode(text: &str) -> bool {
+    matches!(
+        text,
+        "host-passthrough" | "host-model" | "maximum" | "custom"
+    )
+}
+
+fn is_cache(text: &str) -> bool {
+    let known = [
+        "default",
+        "none",
+        "writethrough",
+        "writeback",
+        "directsync",
+        "unsafe",
+    ];
+    known.contains(&text)
+}
+
+fn is_io(text: &str) -> bool {
+    matches!(text, "threads" | "native" | "io_uring")
+}
+
+fn is_nodeset(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_digit() || matches!(c, ',' | '-' | '^');
+    !text.is_empty() && text.chars().all(fits)
+}
+
+fn hugepages(text: &str) -> Result<u64> {
+    match text {
+        "true" => Ok(0),
+        "2Mi" => Ok(2048),
+        "1Gi" => Ok(1 << 20),
+        _ => Err(wrong("libvirt.hugepages", "write true, 2Mi or 1Gi")),
+    }
+}
+
+/// `0000:03:00.0,0000:04:00.1`.
+fn hostdevs(text: &str) -> Result<Vec<[String; 4]>> {
+    let one = |address: &str| {
+        let hex = |part: &str| {
+            let fits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            fits.then(|| format!("0x{part}"))
+        };
+        let (rest, function) = address.trim().rsplit_once('.')?;
+        let parts: Vec<&str> = rest.split(':').collect();
+        let [domain, bus, slot] = parts.as_slice() else {
+            return None;
+        };
+        Some([hex(domain)?, hex(bus)?, hex(slot)?, hex(function)?])
+    };
+    let list = text.split(',').filter(|part| !part.trim().is_empty());
+    list.map(|part| {
+        one(part).ok_or_else(|| wrong("libvirt.hostdev", "write addresses like 0000:03:00.0"))
+    })
+    .collect()
+}
+
+fn iotune(word: impl Fn(&str) -> Option<String>) -> Result<Option<Element>> {
+    let mut element = Element::new("iotune");
+    for (name, tag) in IOTUNE {
+        let Some(text) = word(&format!("iotune.{name}")) else {
+            continue;
+        };
+        let number: u64 = text
+            .parse()
+            .map_err(|_| wrong(&format!("libvirt.iotune.{name}"), "write a whole number"))?;
+        element.push(Element::new(tag).saying(number));
+    }
+    Ok((!element.children.is_empty()).then_some(element))
+}
+
+/// Shares and limits of processor time: a limit is in thousandths of a CPU.
+pub(crate) fn cputune(limits: Option<&ResourceLimits>) -> Option<Element> {
+    const PERIOD: i64 = 100_000;
+    let limits = limits?;
+    let mut element = Element::new("cputune");
+    if let Some(shares) = limits.cpu_shares {
+        element.push(Element::new("shares").saying(shares));
+    }
+    if let Some(limit) = limits.cpu_limit {
+        element.push(Element::new("global_period").saying(PERIOD));
+        let quota = i64::from(limit) * PERIOD / 1000;
+        element.push(Element::new("global_quota").saying(quota.max(1000)));
+    }
+    (!element.children.is_empty()).then_some(element)
+}
+
+/// The most memory that the machine's process may take.
+pub(crate) fn memtune(limits: Option<&ResourceLimits>) -> Option<Element> {
+    let most = limits?.memory_limit_mib?;
+    let limit = Element::new("hard_limit").with("unit", "MiB").saying(most);
+    Some(Element::new("memtune").holding(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Extra> {
+        let text = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let extra_config: BTreeMap<_, _> = pairs.iter().map(text).collect();
+        extra(&ClassSpec {
+            extra_config,
+            ..ClassSpec::default()
+        })
+    }
+
+    #[test]
+    fn words_of_ours_act_and_those_of_others_are_passed_over() {
+        let read = read(&[
+            ("kubevirt.io/x", "anything"),
+            ("libvirt.hostdev", "0000:03:00.0, 0000:04:00.1"),
+            ("libvirt.hugepages", "2Mi"),
+            ("libvirt.iotune.totalIopsSec", "500"),
+            ("libvirt.diskCache", "none"),
+        ])
+        .expect("sound");
+        assert_eq!(read.hostdevs.len(), 2);
+        assert_eq!(read.hugepages, Some(2048));
+        let iotune = read.disks.iotune.expect("there").to_string();
+        assert_eq!(
+            iotune,
+            "<iotune><total_iops_sec>500</total_iops_sec></iotune>"
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_names_the_word() {
+        for (key, value) in [
+            ("libvirt.machin", "q35"),
+            ("libvirt.machine", "q35'/><evil"),
+            ("libvirt.cpuMode", "fast"),
+            ("libvirt.hugepages", "3Mi"),
+            ("libvirt.hostdev", "03:00.0"),
+            ("libvirt.iotune.readIopsSec", "many"),
+            ("libvirt.numaNodeset", "a"),
+        ] {
+            let error = read(&[(key, value)]).expect_err(key);
+            assert_eq!(error.field.as_deref(), Some(FIELD));
+            assert!(error.message.contains(key), "{error}");
+        }
+    }
+}

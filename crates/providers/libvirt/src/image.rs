@@ -1,0 +1,411 @@
+//! Prepared images: each a qcow2 volume that stands alone and is shared by the overlays of its VMs.
+//!
+//! libvirt cannot rename a volume, so an image is whole when the small volume beside it says so, which is made last and
+//! goes first.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage};
+use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
+use polyvirt_disks::checksum::Checksum;
+use polyvirt_disks::fetch::{self, FetchError, Fetcher};
+use polyvirt_disks::format;
+use polyvirt_provider_kit::tasks::{Begun, Progress};
+use polyvirt_provider_kit::uuid::hex;
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncReadExt as _;
+
+use crate::core::Core;
+use crate::errors;
+use crate::rpc::{Session, Volume};
+use crate::storage::{self, Pool};
+
+/// What the first part of the work, the download, counts for.
+const FETCHED: u8 = 50;
+const PIECE: usize = 1 << 20;
+
+/// An image that is ready.
+#[derive(Clone, Debug)]
+pub(crate) struct Image {
+    pub(crate) id: String,
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+}
+
+/// Where the bytes are. It may hold secrets, so it has no debug form.
+#[derive(Clone)]
+enum Place {
+    Volume(Volume),
+    Url(String, BTreeMap<String, String>),
+}
+
+/// An image to prepare.
+#[derive(Clone)]
+struct Source {
+    place: Place,
+    format: String,
+    checksum: String,
+    checksum_type: String,
+    id: String,
+}
+
+fn volume_of(id: &str) -> String {
+    format!("{id}.qcow2")
+}
+
+fn mark_of(id: &str) -> String {
+    format!("{id}.ok")
+}
+
+fn id_of(parts: &[&str]) -> String {
+    let digest = Sha256::digest(parts.join("\0").as_bytes());
+    format!("img-{}", hex(&digest[..8]))
+}
+
+/// The image of a VM, prepared now if it is not.
+pub(crate) async fn for_vm(core: &Arc<Core>, image: &ImageSource, pool: &Pool) -> Result<Image> {
+    let session = core.session().await?;
+    for id in [image.template_name.as_str(), prepared_id(&image.path)] {
+        if let Some(found) = find(&session, pool, id).await? {
+            return Ok(found);
+        }
+    }
+    let format = if image.format == "template" {
+        ""
+    } else {
+        &image.format
+    };
+    let asked = Asked {
+        path: &image.path,
+        url: &image.url,
+        headers: BTreeMap::new(),
+        format,
+        checksum: &image.checksum,
+        checksum_type: &image.checksum_type,
+    };
+    let source = asked.source(&session).await?;
+    let source = source.ok_or_else(|| {
+        let message = "The VM names no image that this provider knows; give a path in a storage pool, a URL, or the name of a prepared image";
+        ProviderError::invalid("spec.imageRef", message)
+    })?;
+    let id = source.id.clone();
+    begin(core, pool, source).done().await?;
+    let session = core.session().await?;
+    let found = find(&session, pool, &id).await?;
+    found.ok_or_else(|| errors::internal(format!("The image {id} went away while it was used")))
+}
+
+/// The id in the path of a prepared image.
+fn prepared_id(path: &str) -> &str {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    file.strip_suffix(".qcow2")
+        .filter(|id| id.starts_with("img-"))
+        .unwrap_or_default()
+}
+
+/// An image that is whole.
+async fn find(session: &Session, pool: &Pool, id: &str) -> Result<Option<Image>> {
+    if !id.starts_with("img-") || pool.find(session, &mark_of(id)).await?.is_none() {
+        return Ok(None);
+    }
+    let Some(volume) = pool.find(session, &volume_of(id)).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Image {
+        id: id.to_owned(),
+        path: pool.path(&volume_of(id)),
+        bytes: storage::facts(session, &volume).await?.capacity,
+    }))
+}
+
+/// Makes an image ready; the same source twice is prepared once.
+pub(crate) async fn prepare(core: &Arc<Core>, request: &PrepareImage) -> Result<PreparedImage> {
+    let session = core.session().await?;
+    let (asked, pool) = asked(request)?;
+    let name = [pool, &request.storage_hint, &core.config.pool];
+    let name = name.into_iter().find(|name| !name.is_empty());
+    let field = "spec.source.libvirt.storagePool";
+    let pool = Pool::open(&session, name.map_or("", String::as_str), field).await?;
+    let source = asked.source(&session).await?.ok_or_else(|| {
+        ProviderError::invalid("spec.source", "The image names no path and no URL")
+    })?;
+    let mut answer = PreparedImage {
+        id: ImageId::from(source.id.as_str()),
+        path: pool.path(&volume_of(&source.id)),
+        task: None,
+    };
+    if find(&session, &pool, &source.id).await?.is_none() {
+        answer.task = begin(core, &pool, source).answer().await?;
+    }
+    Ok(answer)
+}
+
+/// Deletes an image that nothing uses.
+pub(crate) async fn delete(core: &Arc<Core>, image: &PreparedImage) -> Result<()> {
+    let id = if image.id.is_empty() {
+        prepared_id(&image.path)
+    } else {
+        image.id.as_str()
+    };
+    let session = core.session().await?;
+    let user = core.all().into_iter().find(|vm| {
+        let marks = vm.config().ok().and_then(|config| config.marks);
+        marks.is_some_and(|marks| marks.image == id)
+    });
+    if let Some(vm) = user {
+        let message = format!(
+            "The image {id} is used by the VM {}; delete that first",
+            vm.state().name
+        );
+        return Err(errors::precondition(message));
+    }
+    for name in session.pools().await? {
+        let Ok(pool) = Pool::open(&session, &name.name, "").await else {
+            continue;
+        };
+        if pool.find(&session, &mark_of(id)).await?.is_some() {
+            pool.remove(&session, &mark_of(id)).await?;
+            return pool.remove(&session, &volume_of(id)).await;
+        }
+    }
+    Err(ProviderError::not_found(format!("The image {id}")))
+}
+
+struct Asked<'a> {
+    path: &'a str,
+    url: &'a str,
+    headers: BTreeMap<String, String>,
+    format: &'a str,
+    checksum: &'a str,
+    checksum_type: &'a str,
+}
+
+fn asked(request: &PrepareImage) -> Result<(Asked<'_>, &String)> {
+    static NONE: String = String::new();
+    let of = |path, url, headers, format| Asked {
+        path,
+        url,
+        headers,
+        format,
+        checksum: &request.checksum,
+        checksum_type: &request.checksum_type,
+    };
+    match &request.origin {
+        ImageOrigin::Libvirt {
+            path,
+            url,
+            format,
+            storage_pool,
+        } => Ok((of(path, url, BTreeMap::new(), format), storage_pool)),
+        ImageOrigin::Http { url, headers } => Ok((of("", url, headers.0.clone(), ""), &NONE)),
+        _ => {
+            let message = "This provider takes images by path or URL; set spec.source.libvirt or spec.source.http";
+            Err(ProviderError::invalid("spec.source", message))
+        }
+    }
+}
+
+impl Asked<'_> {
+    async fn source(&self, session: &Session) -> Result<Option<Source>> {
+        let of = |place, id| Source {
+            place,
+            format: self.format.to_owned(),
+            checksum: self.checksum.to_owned(),
+            checksum_type: self.checksum_type.to_owned(),
+            id,
+        };
+        if !self.path.is_empty() {
+            let (volume, stamp) = self.volume(session).await?;
+            let id = id_of(&[self.path, &stamp]);
+            return Ok(Some(of(Place::Volume(volume), id)));
+        }
+        if self.url.is_empty() {
+            return Ok(None);
+        }
+        let checksum = self.checksum.to_ascii_lowercase();
+        let id = id_of(&[self.url, &checksum]);
+        let place = Place::Url(self.url.to_owned(), self.headers.clone());
+        Ok(Some(of(place, id)))
+    }
+
+    /// A path is taken only where a storage pool shows it. libvirt could read every file of the host, and whoever may name an
+    /// image must not read what is not theirs through it.
+    async fn volume(&self, session: &Session) -> Result<(Volume, String)> {
+        let path = self.path;
+        let found = match path.split_once('/') {
+            Some((pool, name)) if !pool.is_empty() => {
+                let pool = Pool::open(session, pool, "spec.source").await?;
+                pool.find(session, name).await?
+            }
+            _ => session.volume_at(path).await?,
+        };
+        let volume = found.ok_or_else(|| {
+            let message = format!(
+                "No storage pool of the host has the image {path}; put it into one (and virsh pool-refresh it), or give a URL"
+            );
+            ProviderError::new(ErrorKind::NotFound, message).at("spec.source")
+        })?;
+        let facts = storage::facts(session, &volume).await?;
+        self.check(&facts)?;
+        let stamp = format!("{} {} {}", facts.capacity, facts.allocation, facts.changed);
+        Ok((volume, stamp))
+    }
+
+    fn check(&self, facts: &storage::Facts) -> Result<()> {
+        if !self.checksum.is_empty() {
+            let message = "A checksum is checked on the way here, for images with a URL; a volume of the host is taken as it is";
+            return Err(ProviderError::invalid("spec.source.checksum", message));
+        }
+        if !facts.backing.is_empty() {
+            let message =
+                "The image refers to another file; give one that stands alone (qemu-img convert)";
+            return Err(ProviderError::invalid("spec.source", message));
+        }
+        let said = self.format.to_ascii_lowercase();
+        let same =
+            said.is_empty() || said == facts.format || said == "img" && facts.format == "raw";
+        if same {
+            return Ok(());
+        }
+        let message = format!("The image was said to be {said} and is {}", facts.format);
+        Err(ProviderError::invalid("spec.source", message))
+    }
+}
+
+fn begin(core: &Arc<Core>, pool: &Pool, source: Source) -> Begun {
+    let key = format!("image {} {}", pool.name(), source.id);
+    let (core_of_task, pool) = (core.clone(), pool.clone());
+    core.tasks.begin(&key, move |progress| async move {
+        make(&core_of_task, &pool, &source, &progress).await
+    })
+}
+
+/// Cut short anywhere, it begins anew: what is there without its mark is replaced.
+async fn make(core: &Core, pool: &Pool, source: &Source, progress: &Progress) -> Result<()> {
+    let session = core.session().await?;
+    if find(&session, pool, &source.id).await?.is_some() {
+        return Ok(());
+    }
+    let target = volume_of(&source.id);
+    match &source.place {
+        Place::Volume(volume) => pool.copy(&session, &target, volume).await?,
+        Place::Url(url, headers) => {
+            let work = core.config.scratch.join(format!("polyvirt-{}", source.id));
+            let fetched = download(core, source, url, headers, &work, progress).await?;
+            send(&session, pool, source, &fetched, progress).await?;
+            // What came is only in the way now.
+            let _ = std::fs::remove_dir_all(&work);
+        }
+    }
+    pool.write(&session, &mark_of(&source.id), &[0; 512]).await
+}
+
+async fn download(
+    core: &Core,
+    source: &Source,
+    url: &str,
+    headers: &BTreeMap<String, String>,
+    work: &Path,
+    progress: &Progress,
+) -> Result<PathBuf> {
+    let file = work.join("source");
+    let invalid = |field: &str, text: String| ProviderError::invalid(field, text);
+    std::fs::create_dir_all(work).map_err(|error| {
+        errors::internal(format!(
+            "No room for downloads at {}: {error}",
+            work.display()
+        ))
+    })?;
+    let checksum = Checksum::parse(&source.checksum_type, &source.checksum);
+    let request = fetch::Request {
+        source: fetch::Source::parse(url).map_err(|e| invalid("spec.source", e.to_string()))?,
+        headers: Headers(headers.clone()),
+        checksum: checksum.map_err(|e| invalid("spec.source.checksum", e.to_string()))?,
+        max_bytes: format::MAX_VIRTUAL_BYTES,
+    };
+    if matches!(request.source, fetch::Source::File(_)) {
+        let text = "A file of the provider's own machine is no image; put it into a storage pool of the host";
+        return Err(invalid("spec.source", text.to_owned()));
+    }
+    let options = fetch::Options {
+        reach: core.config.image_hosts,
+        ..fetch::Options::default()
+    };
+    let told = |at: fetch::Progress| {
+        let whole = at.total.unwrap_or(u64::MAX).max(1);
+        let share = u128::from(at.bytes) * u128::from(FETCHED) / u128::from(whole);
+        progress.at(u8::try_from(share).unwrap_or(FETCHED));
+    };
+    let fetched = match Fetcher::new(options) {
+        Ok(fetcher) => fetcher.fetch(&request, &file, told).await,
+        Err(error) => Err(error),
+    };
+    fetched.map_err(|error| fetch_error(&error))?;
+    Ok(file)
+}
+
+fn fetch_error(error: &FetchError) -> ProviderError {
+    let (kind, field) = match error {
+        FetchError::Checksum { .. } => (ErrorKind::Invalid, "spec.source.checksum"),
+        FetchError::DiskFull { .. } => (ErrorKind::Exhausted, "spec.source"),
+        error if error.is_retryable() => (ErrorKind::Unavailable, "spec.source"),
+        _ => (ErrorKind::Invalid, "spec.source"),
+    };
+    ProviderError::new(kind, error.to_string()).at(field)
+}
+
+/// Sends a file to the pool. What is no qcow2 is made one there.
+async fn send(
+    session: &Session,
+    pool: &Pool,
+    source: &Source,
+    file: &Path,
+    progress: &Progress,
+) -> Result<()> {
+    let image = format::probe_file(file).and_then(|image| image.expect(&source.format));
+    let image = image.map_err(|error| ProviderError::invalid("spec.source", error.to_string()))?;
+    let target = volume_of(&source.id);
+    if image.format == format::Format::Qcow2 {
+        let volume = pool
+            .place(session, &target, image.virtual_bytes, "qcow2")
+            .await?;
+        return upload(session, &volume, file, progress).await;
+    }
+    let part = format!("{}.upload", source.id);
+    let volume = pool
+        .place(session, &part, image.virtual_bytes, image.format.name())
+        .await?;
+    upload(session, &volume, file, progress).await?;
+    pool.copy(session, &target, &volume).await?;
+    pool.remove(session, &part).await
+}
+
+async fn upload(
+    session: &Session,
+    volume: &Volume,
+    file: &Path,
+    progress: &Progress,
+) -> Result<()> {
+    let unreadable =
+        |error: std::io::Error| errors::internal(format!("The download cannot be read: {error}"));
+    let mut from = tokio::fs::File::open(file).await.map_err(unreadable)?;
+    let length = from.metadata().await.map_err(unreadable)?.len();
+    let mut stream = session.upload(volume, length).await?;
+    let mut piece = vec![0; PIECE];
+    let mut sent = 0_u64;
+    loop {
+        let count = from.read(&mut piece).await.map_err(unreadable)?;
+        if count == 0 {
+            return Ok(stream.finish().await?);
+        }
+        if let Some(error) = stream.failed() {
+            return Err(error.into());
+        }
+        stream.send(&piece[..count]).await?;
+        sent += u64::try_from(count).unwrap_or(0);
+        let share = u128::from(sent) * u128::from(100 - FETCHED) / u128::from(length.max(1));
+        progress.at(FETCHED + u8::try_from(share).unwrap_or(0));
+    }
+}

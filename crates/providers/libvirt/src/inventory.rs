@@ -1,0 +1,132 @@
+//! The host, its pools and its networks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use polyvirt_contract::Result;
+use polyvirt_contract::model::{
+    Datastore, Host as HostEntry, HostHealth, Inventory, NetworkEntry, PowerState,
+};
+
+use crate::config::Accel;
+use crate::core::Core;
+use crate::domain::build::Virt;
+use crate::rpc::Session;
+use crate::xml::parse;
+
+/// What does not change while the host runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) virt: Virt,
+    cpus: u32,
+    memory_mib: u64,
+    model: String,
+}
+
+impl Core {
+    /// What is known of the host, found out when it is first needed.
+    pub(crate) async fn host_facts(&self, session: &Session) -> Result<&Host> {
+        let find_out = || async {
+            let (name, node) = tokio::try_join!(session.hostname(), session.node())?;
+            let virt = match self.config.accel {
+                Accel::Kvm => Virt::Kvm,
+                Accel::Tcg => Virt::Tcg,
+                Accel::Ask => offered(&session.capabilities().await?),
+            };
+            Ok(Host {
+                name,
+                virt,
+                cpus: node.cpus,
+                memory_mib: node.memory_kib >> 10,
+                model: node.model,
+            })
+        };
+        self.host.get_or_try_init(find_out).await
+    }
+}
+
+/// The best that the host can do, by its own word.
+fn offered(capabilities: &str) -> Virt {
+    let Ok(document) = parse(capabilities) else {
+        return Virt::Tcg;
+    };
+    let mut arches = document
+        .root
+        .all("guest")
+        .filter_map(|guest| guest.at("arch"));
+    let kvm = arches.any(|arch| {
+        let has = |kind: &str| {
+            arch.all("domain")
+                .any(|d| d.get("type").as_deref() == Some(kind))
+        };
+        arch.get("name").as_deref() == Some("x86_64") && has("kvm")
+    });
+    if kvm { Virt::Kvm } else { Virt::Tcg }
+}
+
+/// What VMs can be placed on.
+pub(crate) async fn inventory(core: &Arc<Core>) -> Result<Inventory> {
+    let session = core.session().await?;
+    let mut datastores = Vec::new();
+    for pool in session.pools().await? {
+        let info = session.pool_info(&pool).await?;
+        if !info.running {
+            continue;
+        }
+        let xml = parse(&session.pool_xml(&pool).await?)?.root;
+        datastores.push(Datastore {
+            name: pool.name,
+            kind: xml.get("type").unwrap_or_default(),
+            capacity_bytes: info.capacity,
+            free_bytes: info.available,
+        });
+    }
+    let networks = session.networks().await?.into_iter();
+    let named = networks.map(|network| NetworkEntry {
+        name: network.name,
+        kind: "network".to_owned(),
+    });
+    let user = NetworkEntry {
+        name: "user".to_owned(),
+        kind: "user".to_owned(),
+    };
+    Ok(Inventory {
+        hosts: vec![host(core, core.host_facts(&session).await?)],
+        datastores,
+        networks: named.chain([user]).collect(),
+    })
+}
+
+fn host(core: &Core, facts: &Host) -> HostEntry {
+    let running: Vec<_> = core
+        .states()
+        .into_iter()
+        .filter(|vm| vm.power != PowerState::Off)
+        .collect();
+    let memory: u64 = running.iter().map(|vm| vm.memory_mib).sum();
+    let accelerator = if facts.virt == Virt::Kvm {
+        "kvm"
+    } else {
+        "tcg"
+    };
+    let labels = [
+        ("kubernetes.io/hostname", facts.name.as_str()),
+        ("kubernetes.io/arch", facts.model.as_str()),
+        ("polyvirt.io/accelerator", accelerator),
+    ];
+    HostEntry {
+        name: facts.name.clone(),
+        zone: String::new(),
+        labels: labels
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .collect(),
+        cpus: facts.cpus,
+        cpus_used: running.iter().map(|vm| vm.cpu).sum(),
+        memory_mib: facts.memory_mib,
+        memory_used_mib: memory.min(facts.memory_mib),
+        devices: BTreeMap::new(),
+        health: HostHealth::Ready,
+    }
+}

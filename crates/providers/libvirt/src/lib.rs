@@ -1,0 +1,41 @@
+//! libvirt driven over its own RPC protocol: no C library, no process per call.
+//!
+//! ```text
+//!   Provider calls ─► tasks: go on without their caller ─► change: one at a time for each VM ─► rpc ─► transport ─► libvirtd
+//!                                                                                               │
+//!   watch streams ◄─ hub ◄─ a new revision ◄─ look: what differs? ◄─ dirty set ◄─ events ◄──────┘
+//! ```
+//!
+//! libvirt remembers everything: a VM is a domain whose UUID is its owner's identity, with marks of ours in its metadata, and
+//! volumes that begin with that UUID. Nothing is kept here that another life of the provider would miss.
+
+mod check;
+mod clone;
+mod config;
+mod console;
+mod core;
+mod create;
+mod desired;
+mod disk_info;
+mod domain;
+mod errors;
+mod guest;
+mod image;
+mod inventory;
+mod live;
+mod look;
+mod offer;
+mod power;
+mod provider;
+mod reconfigure;
+mod remove;
+mod rpc;
+mod seed;
+mod snapshot;
+mod storage;
+mod transport;
+mod view;
+mod xml;
+
+pub use config::{Accel, Address, ConfigError, LibvirtConfig, Secret, Transport};
+pub use provider::Libvirt;

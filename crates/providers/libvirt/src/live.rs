@@ -1,0 +1,245 @@
+//! Changes of a machine that runs. Each step can be done again; what cannot be done now waits for the next start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use polyvirt_contract::Result;
+use polyvirt_contract::model::{CreateVm, DiskSpec, ExpandPolicy};
+
+use crate::core::{Core, Vm};
+use crate::create::set_marks;
+use crate::domain::disk::DiskPart;
+use crate::domain::nic::NicPart;
+use crate::domain::{Machine, Marks, disk, edit, tuning};
+use crate::reconfigure::Target;
+use crate::rpc::{Domain, Session, code, flags};
+use crate::xml::{Element, parse};
+
+/// How long a guest may take to let go of a device.
+const LET_GO: Duration = Duration::from_secs(15);
+/// Guests take memory in blocks of this size.
+const MEMORY_BLOCK_MIB: u64 = 128;
+
+/// Gives the running machine all of the target that it can have now.
+pub(crate) async fn approach(
+    core: &Arc<Core>,
+    vm: &Arc<Vm>,
+    machine: &Machine,
+    wanted: &CreateVm,
+    target: &Target,
+) -> Result<()> {
+    let session = core.session().await?;
+    let work = Work {
+        core,
+        vm,
+        session: &session,
+        domain: Domain::of(vm.uuid),
+    };
+    work.take_cards(machine, target).await?;
+    work.take_disks(machine, target).await?;
+    work.add_disks(machine, wanted, target).await?;
+    work.grow_disks(machine, wanted, target).await?;
+    work.add_cards(target).await?;
+    work.add_cpus(machine, wanted.class.cpu).await?;
+    work.add_memory(machine, wanted.class.memory_mib).await?;
+    work.mark(machine, wanted, target).await
+}
+
+struct Work<'a> {
+    core: &'a Arc<Core>,
+    vm: &'a Arc<Vm>,
+    session: &'a Session,
+    domain: Domain,
+}
+
+impl Work<'_> {
+    async fn take_cards(&self, machine: &Machine, target: &Target) -> Result<()> {
+        for nic in machine.nics.iter().filter(|nic| !target.nics.contains(nic)) {
+            let meant = |e: &Element| e.name == "interface" && NicPart::of(e).mac == nic.mac;
+            self.take(meant).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_disks(&self, machine: &Machine, target: &Target) -> Result<()> {
+        let marks = machine.marks.clone().unwrap_or_default();
+        for old in marks
+            .disks
+            .iter()
+            .filter(|old| target.marks.disk(&old.name).is_none())
+        {
+            let meant = |e: &Element| e.name == "disk" && DiskPart::of(e).target == old.target;
+            self.take(meant).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the guest to let go of a device, and waits a while until it has.
+    async fn take(&self, meant: impl Fn(&Element) -> bool) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + LET_GO;
+        let Some(device) = self.find(&meant).await? else {
+            return Ok(());
+        };
+        match self
+            .session
+            .detach(&self.domain, &device, flags::LIVE)
+            .await
+        {
+            // It went by itself, or is on its way.
+            Err(error) if error.is(code::DEVICE_MISSING) || error.is(code::OPERATION_INVALID) => {}
+            other => other?,
+        }
+        loop {
+            let changed = self.vm.changed.notified();
+            if self.find(&meant).await?.is_none() {
+                return Ok(());
+            }
+            if tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn find(&self, meant: impl Fn(&Element) -> bool) -> Result<Option<String>> {
+        let text = self.session.xml(&self.domain, 0).await?;
+        Ok(edit::find_device(&parse(&text)?.root, meant))
+    }
+
+    async fn add_disks(&self, machine: &Machine, wanted: &CreateVm, target: &Target) -> Result<()> {
+        let tuning = tuning::extra(&wanted.class)?.disks;
+        let config = self.vm.config()?;
+        for mark in &target.marks.disks {
+            let path = config.disk(&mark.target).map(|part| part.path.clone());
+            let Some(path) = path.filter(|_| machine.disk(&mark.target).is_none()) else {
+                continue;
+            };
+            let device = disk::element(&mark.target, &path, &tuning).to_string();
+            self.session
+                .attach(&self.domain, &device, flags::LIVE)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Disks grow while the machine runs if their policy says so; the first one always does.
+    async fn grow_disks(
+        &self,
+        machine: &Machine,
+        wanted: &CreateVm,
+        target: &Target,
+    ) -> Result<()> {
+        let has = machine.marks.clone().unwrap_or_default();
+        let root = target.marks.root_gib;
+        if root > has.root_gib {
+            self.grow(disk::ROOT, root).await?;
+        }
+        for mark in &target.marks.disks {
+            let old = has
+                .disk(&mark.name)
+                .map_or(mark.size_gib, |old| old.size_gib);
+            if mark.size_gib > old && grows_online(wanted, &mark.name) {
+                self.grow(&mark.target, mark.size_gib).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn grow(&self, target: &str, gib: u32) -> Result<()> {
+        let bytes = u64::from(gib) << 30;
+        Ok(self
+            .session
+            .block_resize(&self.domain, target, bytes)
+            .await?)
+    }
+
+    async fn add_cards(&self, target: &Target) -> Result<()> {
+        let now = Machine::read(&self.session.xml(&self.domain, 0).await?)?;
+        for nic in &target.nics {
+            // One that its guest does not let go of stays until the next start.
+            if now.nics.iter().any(|other| other.mac == nic.mac) {
+                continue;
+            }
+            let device = nic.element().to_string();
+            self.session
+                .attach(&self.domain, &device, flags::LIVE)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn add_cpus(&self, machine: &Machine, cpu: u32) -> Result<()> {
+        if cpu > machine.cpu && cpu <= machine.most_cpus {
+            self.session
+                .set_vcpus(&self.domain, cpu, flags::LIVE)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn add_memory(&self, machine: &Machine, mib: u64) -> Result<()> {
+        let more = mib.saturating_sub(machine.memory_mib);
+        let free = machine.dimms.len() < edit::DIMM_SLOTS as usize;
+        let fits =
+            more > 0 && more.is_multiple_of(MEMORY_BLOCK_MIB) && mib <= machine.most_memory_mib;
+        if !fits || !free {
+            return Ok(());
+        }
+        let size = Element::new("size").with("unit", "MiB").saying(more);
+        let target = Element::new("target")
+            .holding(size)
+            .holding(Element::new("node").saying(0));
+        let device = Element::new("memory").with("model", "dimm").holding(target);
+        Ok(self
+            .session
+            .attach(&self.domain, &device.to_string(), flags::LIVE)
+            .await?)
+    }
+
+    /// Writes down with the running machine what it has now.
+    async fn mark(&self, before: &Machine, wanted: &CreateVm, target: &Target) -> Result<()> {
+        let now = Machine::read(&self.session.xml(&self.domain, 0).await?)?;
+        let marks = marks_of(before, &now, wanted, target);
+        if now.marks.as_ref() != Some(&marks) {
+            set_marks(self.core, self.vm.uuid, &marks, flags::LIVE).await?;
+        }
+        Ok(())
+    }
+}
+
+fn grows_online(wanted: &CreateVm, name: &str) -> bool {
+    let online = |disk: &DiskSpec| disk.name == name && disk.expand_policy == ExpandPolicy::Online;
+    wanted.disks.iter().any(online)
+}
+
+/// What the machine has now, under the names of now and of before.
+fn marks_of(before: &Machine, now: &Machine, wanted: &CreateVm, target: &Target) -> Marks {
+    let had = before.marks.clone().unwrap_or_default();
+    let named = target.marks.disks.iter().chain(
+        had.disks
+            .iter()
+            .filter(|old| target.marks.disk(&old.name).is_none()),
+    );
+    let there = named.filter(|mark| now.disk(&mark.target).is_some());
+    let sized = there.map(|mark| {
+        let mut mark = mark.clone();
+        if let Some(old) = had.disk(&mark.name)
+            && !grows_online(wanted, &mark.name)
+        {
+            mark.size_gib = old.size_gib;
+        }
+        mark
+    });
+    let mut nics = target.marks.nics.clone();
+    nics.extend(
+        had.nics
+            .iter()
+            .filter(|old| target.marks.nic_name(&old.mac).is_none())
+            .cloned(),
+    );
+    nics.retain(|mark| now.nics.iter().any(|nic| nic.mac == mark.mac));
+    Marks {
+        disks: sized.collect(),
+        nics,
+        ..target.marks.clone()
+    }
+}

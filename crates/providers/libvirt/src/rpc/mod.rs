@@ -1,0 +1,25 @@
+//! libvirt's own protocol, spoken directly: no C library, no thread per call, no process per call.
+//!
+//! * [`xdr`]: how values are written.
+//! * [`frame`]: how messages are.
+//! * [`connection`]: many calls on one socket.
+//! * [`stream`]: bytes beside the calls.
+//! * [`link`]: a connection that comes back.
+//! * [`calls`]: the calls by their names.
+
+mod calls;
+mod connection;
+mod error;
+mod frame;
+mod link;
+mod procedure;
+mod stream;
+mod types;
+mod xdr;
+
+pub(crate) use calls::{Addresses, flags};
+pub(crate) use connection::Event;
+pub(crate) use error::{RpcError, code};
+pub(crate) use link::{Link, Session};
+pub(crate) use stream::Stream;
+pub(crate) use types::{Domain, Named, Snapshot, Volume};

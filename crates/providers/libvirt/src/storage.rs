@@ -1,0 +1,248 @@
+//! Volumes in storage pools. Everything of a VM has its UUID at the beginning of its name.
+//!
+//! A volume that is made takes the place of one of the same name: whoever makes one knows that nothing uses the other, which
+//! was left half made when a daemon or a provider was killed.
+
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::uuid::Uuid;
+
+use crate::errors;
+use crate::rpc::{Named, RpcError, Session, Volume, code};
+use crate::xml::{Element, parse};
+
+/// Kinds of pools whose volumes are files.
+const FILES: [&str; 3] = ["dir", "fs", "netfs"];
+/// Words by which QEMU's tools say that an image is at fault.
+const DAMAGED: [&str; 4] = [
+    "Could not open",
+    "corrupt",
+    "not in qcow2 format",
+    "Image is not in",
+];
+
+/// A storage pool that is in use.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    named: Named,
+    folder: String,
+}
+
+/// What a volume is.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) format: String,
+    pub(crate) capacity: u64,
+    pub(crate) allocation: u64,
+    pub(crate) backing: String,
+    /// When it was written last, as libvirt tells it.
+    pub(crate) changed: String,
+}
+
+/// The name of a VM's volume.
+pub(crate) fn name(uuid: Uuid, part: &str) -> String {
+    format!("{uuid}.{part}")
+}
+
+/// The VM that a volume belongs to by its name.
+pub(crate) fn owner_of(volume: &str) -> Option<Uuid> {
+    volume
+        .split_once('.')
+        .and_then(|(uuid, _)| Uuid::parse(uuid))
+}
+
+impl Pool {
+    /// The pool of that name, if it can hold disks as files; `field` asked for it.
+    pub(crate) async fn open(session: &Session, name: &str, field: &str) -> Result<Self> {
+        let named = session
+            .pool(name)
+            .await
+            .map_err(|error| absent(error, name, field))?;
+        let xml = parse(&session.pool_xml(&named).await?)?.root;
+        let kind = xml.get("type").unwrap_or_default();
+        if !FILES.contains(&kind.as_str()) {
+            let message = format!(
+                "The storage pool {name} is of the kind {kind}; disks are kept as files, in pools of the kinds {}",
+                FILES.join(", ")
+            );
+            return Err(ProviderError::invalid(field, message));
+        }
+        if !session.pool_info(&named).await?.running {
+            let message = format!(
+                "The storage pool {name} is not active; start it (virsh pool-start {name})"
+            );
+            return Err(errors::precondition(message).at(field));
+        }
+        let folder = xml.text_at("target/path");
+        Ok(Self { named, folder })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.named.name
+    }
+
+    /// Where a volume of that name is or will be.
+    pub(crate) fn path(&self, volume: &str) -> String {
+        format!("{}/{volume}", self.folder.trim_end_matches('/'))
+    }
+
+    pub(crate) async fn find(&self, session: &Session, volume: &str) -> Result<Option<Volume>> {
+        Ok(session.volume(&self.named, volume).await?)
+    }
+
+    pub(crate) async fn list(&self, session: &Session) -> Result<Vec<Volume>> {
+        Ok(session.volumes(&self.named).await?)
+    }
+
+    /// Removes a volume; one that is not there is removed.
+    pub(crate) async fn remove(&self, session: &Session, volume: &str) -> Result<()> {
+        match session.volume(&self.named, volume).await? {
+            Some(found) => Ok(session.delete_volume(&found).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// An empty disk.
+    pub(crate) async fn blank(
+        &self,
+        session: &Session,
+        volume: &str,
+        bytes: u64,
+        thickness: Thickness,
+    ) -> Result<()> {
+        let allocation = match thickness {
+            Thickness::Thin => 0,
+            Thickness::Thick => bytes,
+        };
+        let xml = described(volume, bytes, "qcow2").holding(in_bytes("allocation", allocation));
+        self.make(session, volume, &xml, None).await.map(drop)
+    }
+
+    /// A disk above another, which must not change any more.
+    pub(crate) async fn overlay(
+        &self,
+        session: &Session,
+        volume: &str,
+        below: &str,
+        bytes: u64,
+    ) -> Result<()> {
+        let backing = Element::new("backingStore")
+            .holding(Element::new("path").saying(below))
+            .holding(Element::new("format").with("type", "qcow2"));
+        let xml = described(volume, bytes, "qcow2").holding(backing);
+        self.make(session, volume, &xml, None).await.map(drop)
+    }
+
+    /// A whole copy of another volume, made by libvirt itself.
+    pub(crate) async fn copy(&self, session: &Session, volume: &str, from: &Volume) -> Result<()> {
+        let bytes = facts(session, from).await?.capacity;
+        let xml = described(volume, bytes, "qcow2");
+        self.make(session, volume, &xml, Some(from)).await.map(drop)
+    }
+
+    /// A volume that bytes will be sent to.
+    pub(crate) async fn place(
+        &self,
+        session: &Session,
+        volume: &str,
+        bytes: u64,
+        format: &str,
+    ) -> Result<Volume> {
+        let xml = described(volume, bytes, format);
+        self.make(session, volume, &xml, None).await
+    }
+
+    /// A small volume with these bytes.
+    pub(crate) async fn write(&self, session: &Session, volume: &str, bytes: &[u8]) -> Result<()> {
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let made = self.place(session, volume, length, "raw").await?;
+        let stream = session.upload(&made, length).await?;
+        stream.send(bytes).await?;
+        Ok(stream.finish().await?)
+    }
+
+    async fn make(
+        &self,
+        session: &Session,
+        volume: &str,
+        xml: &Element,
+        from: Option<&Volume>,
+    ) -> Result<Volume> {
+        self.remove(session, volume).await?;
+        let xml = xml.to_string();
+        let create = || async {
+            match from {
+                Some(from) => session.copy_volume(&self.named, &xml, from).await,
+                None => session.create_volume(&self.named, &xml).await,
+            }
+        };
+        let made = match create().await {
+            // A file that libvirt has not seen yet.
+            Err(error) if error.is(code::STORAGE_VOL_EXIST) => {
+                session.refresh(&self.named).await?;
+                self.remove(session, volume).await?;
+                create().await
+            }
+            other => other,
+        };
+        Ok(made.map_err(damaged)?)
+    }
+}
+
+/// Whether the blocks of a disk are allocated at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thickness {
+    Thin,
+    Thick,
+}
+
+fn absent(error: RpcError, name: &str, field: &str) -> ProviderError {
+    if error.is(code::NO_STORAGE_POOL) {
+        let message =
+            format!("There is no storage pool {name}; name one of the host's, or make it");
+        return ProviderError::invalid(field, message);
+    }
+    error.into()
+}
+
+/// An image that QEMU's tools cannot read is not mended by trying again.
+fn damaged(error: RpcError) -> ProviderError {
+    let error = ProviderError::from(error);
+    if error.kind == ErrorKind::Internal && DAMAGED.iter().any(|word| error.message.contains(word))
+    {
+        return ProviderError::invalid("spec.source", error.message);
+    }
+    error
+}
+
+fn in_bytes(name: &str, bytes: u64) -> Element {
+    Element::new(name).with("unit", "bytes").saying(bytes)
+}
+
+fn described(volume: &str, bytes: u64, format: &str) -> Element {
+    let format = Element::new("format").with("type", format);
+    let mode = Element::new("permissions").holding(Element::new("mode").saying("0600"));
+    Element::new("volume")
+        .holding(Element::new("name").saying(volume))
+        .holding(in_bytes("capacity", bytes))
+        .holding(Element::new("target").holding(format).holding(mode))
+}
+
+/// What a volume is.
+pub(crate) async fn facts(session: &Session, volume: &Volume) -> Result<Facts> {
+    let xml = parse(&session.volume_xml(volume).await?)?.root;
+    Ok(Facts {
+        format: xml.attr_at("target/format", "type"),
+        capacity: xml.text_at("capacity").parse().unwrap_or(0),
+        allocation: xml.text_at("allocation").parse().unwrap_or(0),
+        backing: xml.text_at("backingStore/path"),
+        changed: xml.text_at("target/timestamps/mtime"),
+    })
+}
+
+/// Makes a volume larger; one that is as large already stays so.
+pub(crate) async fn grow(session: &Session, volume: &Volume, bytes: u64) -> Result<()> {
+    if facts(session, volume).await?.capacity < bytes {
+        session.resize_volume(volume, bytes).await?;
+    }
+    Ok(())
+}

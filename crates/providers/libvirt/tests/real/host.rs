@@ -1,0 +1,234 @@
+//! A libvirtd that nobody else knows: own folders, own sockets, no systemd.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long the daemon may take on a busy machine. The first one asks QEMU what it can do, which is kept for the others.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A daemon and its folders.
+pub struct Host {
+    folder: tempfile::TempDir,
+    settings: String,
+}
+
+impl Host {
+    /// Starts one with a storage pool `default`.
+    pub fn start() -> Self {
+        Self::with("")
+    }
+
+    /// The same with more lines in its configuration.
+    pub fn with(settings: &str) -> Self {
+        let host = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            settings: settings.to_owned(),
+        };
+        host.prepare();
+        host.run();
+        host.pool("default", &host.path("pool"));
+        host
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn prepare(&self) {
+        for name in ["etc", "lib", "run", "log", "pool", "small"] {
+            std::fs::create_dir_all(self.path(name)).expect("made");
+        }
+        std::fs::create_dir_all(cache()).expect("made");
+        let write = |name: &str, text: String| {
+            std::fs::write(self.path(name), text).expect("written");
+        };
+        write("etc/qemu.conf", QEMU_CONF.to_owned());
+        let settings = &self.settings;
+        write("etc/libvirtd.conf", format!("{LIBVIRTD_CONF}{settings}\n"));
+        let binds = [
+            ("etc", "/etc/libvirt"),
+            ("lib", "/var/lib/libvirt"),
+            ("run", "/run/libvirt"),
+            ("log", "/var/log/libvirt"),
+        ];
+        let mounts: String = binds
+            .iter()
+            .map(|(from, to)| {
+                format!(
+                    "mkdir -p {to}; mount --bind {} {to}\n",
+                    self.path(from).display()
+                )
+            })
+            .collect();
+        let (cache, pid) = (cache(), self.path("libvirtd.pid"));
+        let small = self.path("small");
+        write(
+            "start.sh",
+            format!(
+                "set -e\nmount --make-rprivate /\n{mounts}mkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
+                cache.display(),
+                small.display(),
+                pid.display()
+            ),
+        );
+    }
+
+    /// Starts the daemon, for the first time or again.
+    pub fn run(&self) {
+        assert!(
+            Path::new("/usr/sbin/libvirtd").exists() && Path::new("/usr/bin/virsh").exists(),
+            "no libvirtd or virsh; run hack/packages.sh"
+        );
+        let log = std::fs::File::create(self.path("out.log")).expect("a log");
+        let _ = std::fs::remove_file(self.path("run/libvirt-sock"));
+        Command::new("unshare")
+            .args([
+                "--mount",
+                "--kill-child=SIGKILL",
+                "--fork",
+                "setsid",
+                "bash",
+            ])
+            .arg(self.path("start.sh"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log)
+            .spawn()
+            .expect("unshare is installed and we are root");
+        let deadline = Instant::now() + PATIENCE;
+        while !self.answers() {
+            let said = std::fs::read_to_string(self.path("out.log")).unwrap_or_default();
+            assert!(
+                Instant::now() < deadline,
+                "libvirtd does not come up:\n{said}"
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn answers(&self) -> bool {
+        self.socket().exists() && self.try_virsh(&["list"]).is_ok()
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("run/libvirt-sock")
+    }
+
+    /// The endpoint of the socket.
+    pub fn url(&self) -> String {
+        format!(
+            "qemu+unix:///system?socket={}&accel=tcg&imageHosts=any&scratch={}",
+            self.socket().display(),
+            self.folder.path().display()
+        )
+    }
+
+    /// Ends the daemon as a crash does. Guests go on.
+    pub fn kill(&self) {
+        kill(&self.path("libvirtd.pid"));
+        let deadline = Instant::now() + PATIENCE;
+        while self.try_virsh(&["list"]).is_ok() {
+            assert!(Instant::now() < deadline, "libvirtd does not die");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn try_virsh(&self, arguments: &[&str]) -> Result<String, String> {
+        let socket = format!("qemu+unix:///system?socket={}", self.socket().display());
+        let output = Command::new("virsh")
+            .args(["-q", "-c", &socket])
+            .args(arguments)
+            .output()
+            .expect("virsh is installed; run hack/packages.sh");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(text(&output.stderr))
+        }
+    }
+
+    /// What libvirt's own tool says: the oracle of these tests.
+    pub fn virsh(&self, arguments: &[&str]) -> String {
+        self.try_virsh(arguments)
+            .unwrap_or_else(|error| panic!("virsh {arguments:?}: {error}"))
+    }
+
+    /// Lets `virsh` carry out a file of commands in one process.
+    pub fn shell(&self, commands: &Path) {
+        let file = std::fs::File::open(commands).expect("readable");
+        let socket = format!("qemu+unix:///system?socket={}", self.socket().display());
+        let mut virsh = Command::new("virsh");
+        virsh
+            .args(["-q", "-c", &socket])
+            .stdin(file)
+            .stdout(Stdio::null());
+        assert!(virsh.status().expect("virsh is installed").success());
+    }
+
+    /// A storage pool at a folder.
+    pub fn pool(&self, name: &str, folder: &Path) {
+        let folder = folder.display().to_string();
+        self.virsh(&["pool-define-as", name, "dir", "--target", &folder]);
+        self.virsh(&["pool-start", name]);
+        self.virsh(&["pool-autostart", name]);
+    }
+
+    /// Volumes of a pool.
+    pub fn volumes(&self, pool: &str) -> Vec<String> {
+        let listed = self.virsh(&["vol-list", pool]);
+        let first = |line: &str| line.split_whitespace().next().map(str::to_owned);
+        listed.lines().filter_map(first).collect()
+    }
+}
+
+/// A test that failed leaves no process behind.
+impl Drop for Host {
+    fn drop(&mut self) {
+        kill(&self.path("libvirtd.pid"));
+        let files = std::fs::read_dir(self.path("run/qemu"))
+            .into_iter()
+            .flatten();
+        for file in files.flatten().map(|entry| entry.path()) {
+            if file.extension().is_some_and(|name| name == "pid") {
+                kill(&file);
+            }
+        }
+    }
+}
+
+fn kill(pid_file: &Path) {
+    let text = std::fs::read_to_string(pid_file).unwrap_or_default();
+    let pid = text.trim().parse().ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// What QEMU can do takes seconds to find out, and is the same for all daemons of this machine.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("libvirt-cache")
+}
+
+const QEMU_CONF: &str = r#"user = "root"
+group = "root"
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+dynamic_ownership = 0
+remember_owner = 0
+stdio_handler = "file"
+max_core = 0
+"#;
+
+const LIBVIRTD_CONF: &str = r#"listen_tls = 0
+listen_tcp = 0
+auth_unix_rw = "none"
+unix_sock_rw_perms = "0700"
+host_uuid_source = "machine-id"
+log_level = 3
+log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
+"#;

@@ -1,0 +1,20 @@
+//! The provider on a real libvirtd and real guests. What is missing makes a test fail and say what to install; nothing is
+//! skipped.
+//!
+//! Every test has a libvirtd of its own, with folders of its own, in a mount name space of its own; guests run under emulation.
+//! A boot costs seven seconds of a processor, so tests share one guest for many looks.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests are tests too"
+)]
+
+mod changes;
+mod conformance;
+mod host;
+mod kills;
+mod lab;
+mod life;
+mod many;
+mod storage;
+mod ways;
