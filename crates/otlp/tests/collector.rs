@@ -1,4 +1,5 @@
 //! A collector gets the spans, with their parents, and nothing that was not made for it.
+#![allow(clippy::expect_used, reason = "helpers of tests")]
 
 use std::time::Duration;
 

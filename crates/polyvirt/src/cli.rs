@@ -97,6 +97,9 @@ pub enum Command {
     Conformance(Conformance),
     /// Print the completion script of a shell
     Completion(Completion),
+    /// Behave like KubeVirt in a cluster without nodes; `up --with kubevirt` does
+    #[command(hide = true)]
+    KubevirtSim(KubevirtSim),
     /// Measure what the manager and guests cost, against their budgets, on a control plane of its own
     Bench(crate::commands::bench::Options),
 }
@@ -114,7 +117,7 @@ impl Command {
     /// Who reads what the command says.
     pub fn audience(&self) -> Audience {
         match self {
-            Self::Manager(_) | Self::Provider(_) => Audience::Operators,
+            Self::Manager(_) | Self::Provider(_) | Self::KubevirtSim(_) => Audience::Operators,
             _ => Audience::People,
         }
     }
@@ -300,6 +303,14 @@ impl From<ProviderKind> for ProviderType {
             ProviderKind::Kubevirt => Self::Kubevirt,
         }
     }
+}
+
+/// Options of `polyvirt kubevirt-sim`.
+#[derive(Clone, Debug, Args)]
+pub struct KubevirtSim {
+    /// Kubeconfig file of an administrator of the cluster
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
 }
 
 /// Options of `polyvirt crds`.

@@ -18,7 +18,9 @@ pub fn modest(mut vm: VmState) -> VmState {
     }
     for list in [&mut vm.ips, &mut vm.restart_required] {
         list.truncate(FEW);
-        list.iter_mut().for_each(|item| cut(item, NAME));
+        for item in list.iter_mut() {
+            cut(item, NAME);
+        }
     }
     for disk in vm.disks.iter_mut().flatten() {
         for text in [

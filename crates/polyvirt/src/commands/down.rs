@@ -14,11 +14,11 @@ use polyvirt_testkit::local::{self, FolderLock};
 use polyvirt_testkit::proc::{Found, processes_in};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::up::manager;
 use super::up::options::DownOptions;
 use super::up::progress::{Done, Progress};
 use super::up::sample::qemu_endpoint;
 use super::up::stopped;
+use super::up::{clusters, manager};
 
 /// Programs that providers start for VMs, by the beginnings of their names.
 const OF_VMS: &[&str] = &["qemu-", "swtpm"];
@@ -39,6 +39,7 @@ pub async fn run(options: DownOptions) -> anyhow::Result<()> {
     // The manager first: it would start again what is stopped.
     stop(&progress, &folder, manager::NAME, manager::GRACE).await?;
     stop_vms(&progress, &folder, options.grace).await?;
+    clusters::stop(&progress, &folder).await?;
     for component in [Component::ApiServer, Component::Etcd] {
         stop(&progress, &folder, component.name(), local::GRACE).await?;
     }

@@ -41,14 +41,20 @@ async fn value(
     } = source;
     if let Some(wanted) = secret_key_ref {
         let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-        let found = api.get_opt(&wanted.name).await.map_err(unreadable)?;
+        let found = api
+            .get_opt(&wanted.name)
+            .await
+            .map_err(|e| unreadable(&e))?;
         let data = found.and_then(|s| s.data).unwrap_or_default();
         let text = data.get(&wanted.key).map(|v| String::from_utf8_lossy(&v.0));
         return present(variable, text.map(Into::into), wanted.optional);
     }
     if let Some(wanted) = config_map_key_ref {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-        let found = api.get_opt(&wanted.name).await.map_err(unreadable)?;
+        let found = api
+            .get_opt(&wanted.name)
+            .await
+            .map_err(|e| unreadable(&e))?;
         let data: BTreeMap<_, _> = found.and_then(|c| c.data).unwrap_or_default();
         return present(variable, data.get(&wanted.key).cloned(), wanted.optional);
     }
@@ -79,13 +85,13 @@ fn needs_a_pod(variable: &EnvVar) -> Problem {
     Problem::new(Reason::RuntimeUnsupported, FIELD, text)
 }
 
-fn unreadable(error: kube::Error) -> NoWay {
+fn unreadable(error: &kube::Error) -> NoWay {
     let text = format!(
         "What it refers to cannot be read: {}",
-        refusal::words(&error)
+        refusal::words(error)
     );
     refusal::told(
-        &error,
+        error,
         Problem::new(Reason::InvalidConfiguration, FIELD, text),
     )
 }

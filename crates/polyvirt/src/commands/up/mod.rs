@@ -6,6 +6,7 @@
 //!
 //! Each step looks at what is there first, so that a second run repairs and changes nothing else.
 
+pub mod clusters;
 mod first_look;
 mod guest;
 mod hints;
@@ -55,15 +56,26 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     ports.remember(plane.folder())?;
     let started = everything(&progress, &plane, ports).await;
     let (client, manager) = started.map_err(with_flags)?;
+    let many = clusters::wanted(&options.with, plane.folder());
+    if many {
+        let started = clusters::start(&progress, plane.folder(), &client, ports).await;
+        started.map_err(with_flags)?;
+    }
+    let more = if many {
+        clusters::hints()
+    } else {
+        String::new()
+    };
     if options.no_sample {
-        progress.line(&hints(&plane.kubeconfig_path(), None));
+        progress.line(&format!("{}{more}", hints(&plane.kubeconfig_path(), None)));
         return Ok(());
     }
     let objects = declare(&progress, &client, &plane, &options, image).await?;
     let vm = sample::name_of(&objects, "VirtualMachine")?;
     let look = FirstLook::of(manager, ports);
     boot(&progress, &client, &vm, look, options.timeout).await?;
-    progress.line(&hints(&plane.kubeconfig_path(), Some(&vm)));
+    let hints = hints(&plane.kubeconfig_path(), Some(&vm));
+    progress.line(&format!("{hints}{more}"));
     Ok(())
 }
 
@@ -259,7 +271,11 @@ async fn show_console(progress: &Progress, client: &Client, vm: &str) {
     }
 }
 
-fn told((process, started): &(Detached, Started), word: &'static str, detail: &str) -> Done {
+pub(crate) fn told(
+    (process, started): &(Detached, Started),
+    word: &'static str,
+    detail: &str,
+) -> Done {
     let pid = process.pid();
     match started {
         Started::Now => Done::new(word, format!("{detail} (process {pid})")),

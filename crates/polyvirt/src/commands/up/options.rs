@@ -27,6 +27,9 @@ pub struct Options {
     /// Digest of that image; refuse any other bytes. SHA-256 if no algorithm is named
     #[arg(long, value_name = "[ALGORITHM:]DIGITS", requires = "image")]
     image_checksum: Option<String>,
+    /// What else to try: more kinds of hypervisor
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub with: Vec<Extra>,
     /// Start the control plane and the manager, and declare no VM
     #[arg(long)]
     pub no_sample: bool,
@@ -54,6 +57,13 @@ pub enum Hypervisor {
     Qemu,
     /// None: VMs that only look real
     Mock,
+}
+
+/// What `polyvirt up` can start beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Extra {
+    /// Two clusters in which KubeVirt is simulated, for the Machines of the Viti Stack
+    Kubevirt,
 }
 
 /// Ports on 127.0.0.1.
