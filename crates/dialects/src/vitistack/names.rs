@@ -5,7 +5,8 @@ use sha2::{Digest, Sha256};
 /// The first hexadecimal digits of a digest.
 pub fn short_hash(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(4).map(|b| format!("{b:02x}")).collect()
+    let [a, b, c, d] = [digest[0], digest[1], digest[2], digest[3]];
+    format!("{a:02x}{b:02x}{c:02x}{d:02x}")
 }
 
 /// A text as a DNS label: lower case, and a dash for whatever is no letter or digit.

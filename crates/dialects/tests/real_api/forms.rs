@@ -4,7 +4,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, Patch, PatchParams};
 use polyvirt_api::infra::VirtualMachine;
 use polyvirt_api::kubevirt::KubevirtOptions;
-use polyvirt_api::vitistack::{MACHINE_FINALIZER, MachineClass, NetworkConfiguration};
+use polyvirt_api::vitistack::{
+    KubevirtConfig, MACHINE_FINALIZER, Machine, MachineClass, NetworkConfiguration,
+};
 use serde_json::{Value, json};
 
 use crate::world::{World, condition, machine, pair};
@@ -160,6 +162,47 @@ async fn user_data_of_a_config_map_is_waited_for() {
 }
 
 #[tokio::test]
+async fn the_samples_run() {
+    let mut world = World::empty("samples").await;
+    let east = world.cluster("cluster-east").await;
+    world.start(|_| {}).await;
+    let text = include_str!("../../../../config/samples/vitistack.yaml");
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    for mut document in documents {
+        document["metadata"]["namespace"] = Value::Null;
+        let typed = document.clone();
+        match document["kind"].as_str().unwrap() {
+            "Machine" => drop(
+                world
+                    .apply(serde_json::from_value::<Machine>(typed).unwrap())
+                    .await,
+            ),
+            "NetworkConfiguration" => drop(
+                world
+                    .apply(serde_json::from_value::<NetworkConfiguration>(typed).unwrap())
+                    .await,
+            ),
+            "KubevirtConfig" => drop(
+                world
+                    .apply(serde_json::from_value::<KubevirtConfig>(typed).unwrap())
+                    .await,
+            ),
+            _ => {
+                let classes: Api<MachineClass> = Api::all(world.client.clone());
+                let (name, params) = ("standard", PatchParams::apply("test"));
+                let class: MachineClass = serde_json::from_value(typed).unwrap();
+                let applied = classes.patch(name, &params, &Patch::Apply(&class)).await;
+                applied.unwrap();
+            }
+        }
+    }
+    for name in ["web", "worker", "node"] {
+        world.machine(name, "Running").await;
+    }
+    assert_eq!(east.vms().len(), 3);
+}
+
+#[tokio::test]
 async fn an_edit_reaches_the_vm() {
     let (world, east) = World::furnished("edit").await;
     world
@@ -167,21 +210,15 @@ async fn an_edit_reaches_the_vm() {
         .await;
     world.machine("web", "Running").await;
     let power = json!({"metadata": {"annotations": {"vitistack.io/power-state": "Off"}}});
-    world
-        .merge::<polyvirt_api::vitistack::Machine>("web", power)
-        .await;
+    world.merge::<Machine>("web", power).await;
     world.machine("web", "Stopped").await;
     let size = json!({"spec": {"resources": {"cpu": {"cores": 4}}}});
-    world
-        .merge::<polyvirt_api::vitistack::Machine>("web", size)
-        .await;
-    let grown = |m: &polyvirt_api::vitistack::Machine| m.status.as_ref().unwrap().cpus == Some(4);
+    world.merge::<Machine>("web", size).await;
+    let grown = |m: &Machine| m.status.as_ref().unwrap().cpus == Some(4);
     world.until("web", "has 4 CPUs", grown).await;
     assert_eq!(east.vms()[0].cpu, 4);
     let power = json!({"metadata": {"annotations": {"vitistack.io/power-state": null}}});
-    world
-        .merge::<polyvirt_api::vitistack::Machine>("web", power)
-        .await;
+    world.merge::<Machine>("web", power).await;
     world.machine("web", "Running").await;
     assert_eq!(world.vm("web").await.spec.power_state, None);
 }
@@ -196,6 +233,6 @@ async fn a_machine_of_another_provider_is_left_alone() {
         .apply(machine("web", json!({"template": "small"})))
         .await;
     world.machine("web", "Running").await;
-    let other = world.get::<polyvirt_api::vitistack::Machine>("px").await;
+    let other = world.get::<Machine>("px").await;
     assert_eq!((other.status, other.metadata.finalizers), (None, None));
 }

@@ -10,6 +10,7 @@
 )]
 
 mod configs;
+mod crash;
 mod deletion;
 mod forms;
 mod placement;

@@ -1,9 +1,10 @@
 //! Which cluster a Machine runs in.
 
-use polyvirt_api::vitistack::Machine;
+use polyvirt_api::vitistack::{KubevirtConfig, Machine};
+use polyvirt_testkit::namespace;
 use serde_json::json;
 
-use crate::world::{World, annotated, machine};
+use crate::world::{World, annotated, config, machine};
 
 fn message(machine: &Machine) -> String {
     machine.status.as_ref().unwrap().message.clone().unwrap()
@@ -40,6 +41,23 @@ async fn two_clusters_need_a_word() {
     world.merge::<Machine>("web", word).await;
     world.machine("web", "Running").await;
     assert_eq!((east.vms().len(), west.vms().len()), (0, 1));
+}
+
+#[tokio::test]
+async fn a_silent_cluster_may_have_the_vm() {
+    let mut world = World::empty("silent").await;
+    let east = world.cluster("east").await;
+    world.apply(config("north")).await;
+    world.start(|_| {}).await;
+    world
+        .apply(machine("web", json!({"instanceType": "medium"})))
+        .await;
+    let told = |m: &Machine| m.status.is_some() && message(m).contains("do not answer: north");
+    world.until::<Machine>("web", "waits for north", told).await;
+    assert!(east.vms().is_empty());
+    world.delete::<KubevirtConfig>("north").await;
+    world.machine("web", "Running").await;
+    assert_eq!(east.vms().len(), 1);
 }
 
 #[tokio::test]
@@ -81,6 +99,25 @@ async fn a_default_goes_before_a_search_and_a_name_before_the_default() {
         world.machine(name, "Running").await;
     }
     assert_eq!((east.vms().len(), west.vms().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn configs_have_a_namespace_of_their_own() {
+    let mut world = World::empty("machines").await;
+    let space = namespace(&world.client, "configs").await;
+    world.configs = space.expect("a namespace");
+    let east = world.cluster("east").await;
+    world.start(|_| {}).await;
+    world
+        .apply(machine("web", json!({"instanceType": "medium"})))
+        .await;
+    world.machine("web", "Running").await;
+    let provider = world.vm("web").await.spec.provider_ref;
+    assert_eq!(provider.name, "east");
+    assert_eq!(provider.namespace.as_ref(), Some(&world.configs));
+    world.delete::<Machine>("web").await;
+    world.gone::<Machine>("web").await;
+    assert!(east.vms().is_empty());
 }
 
 #[tokio::test]

@@ -85,3 +85,32 @@ async fn a_vm_from_manifest_to_running_costs_few_writes() {
         assert!(text.contains(line), "{line} is not in {text}");
     }
 }
+
+/// Every version of a Machine that anybody sees is one write.
+#[tokio::test]
+async fn a_machine_is_written_a_few_times_on_its_way() {
+    use futures::StreamExt as _;
+    use kube::runtime::watcher;
+    let (world, _east) = World::furnished("counted").await;
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (api, into) = (world.api::<Machine>(), seen.clone());
+    let watch = tokio::spawn(async move {
+        let mut stream = watcher(api, watcher::Config::default()).boxed();
+        while let Some(event) = stream.next().await {
+            if let Ok(watcher::Event::Apply(machine)) = event {
+                let phase = machine.status.and_then(|s| s.phase);
+                into.lock().unwrap().push(phase);
+            }
+        }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world
+        .apply(machine("web", json!({"template": "small"})))
+        .await;
+    world.machine("web", "Running").await;
+    settled(&world).await;
+    watch.abort();
+    let phases = seen.lock().unwrap().clone();
+    // The user's own, finalizer and annotation, Creating, Running; addresses may come later.
+    assert!(phases.len() <= 6, "{phases:?}");
+}

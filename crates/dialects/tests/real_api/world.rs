@@ -84,6 +84,8 @@ pub struct World {
     pub client: Client,
     pub namespace: String,
     pub metrics: Arc<Metrics>,
+    /// Where the KubevirtConfigs are.
+    pub configs: String,
     fleet: Arc<Fleet>,
     stop: Option<CancellationToken>,
 }
@@ -107,8 +109,10 @@ impl World {
             done.expect("served");
         };
         INSTALLED.get_or_init(install).await;
+        let namespace = namespace(&client, topic).await.expect("a namespace");
         Self {
-            namespace: namespace(&client, topic).await.expect("a namespace"),
+            configs: namespace.clone(),
+            namespace,
             client,
             metrics: Arc::default(),
             fleet: Arc::default(),
@@ -132,19 +136,25 @@ impl World {
             .lock()
             .unwrap()
             .insert(name.to_owned(), mock.clone());
-        self.apply(config(name)).await;
+        let configs = Api::<KubevirtConfig>::namespaced(self.client.clone(), &self.configs);
+        let params = PatchParams::apply("test");
+        let applied = configs
+            .patch(name, &params, &Patch::Apply(&config(name)))
+            .await;
+        applied.expect("the API server takes it");
         mock
     }
 
     /// Starts a manager and a controller.
     pub async fn start(&mut self, change: impl FnOnce(&mut Settings)) {
         let mut settings = Settings {
-            configs_namespace: ConfigsNamespace::One(self.namespace.clone()),
+            configs_namespace: ConfigsNamespace::One(self.configs.clone()),
             resync: Duration::from_secs(1),
             ..Settings::default()
         };
         change(&mut settings);
-        let namespaces = vec![self.namespace.clone()];
+        let mut namespaces = vec![self.namespace.clone(), self.configs.clone()];
+        namespaces.dedup();
         let engine = Config {
             namespaces: namespaces.clone(),
             ..Config::default()
@@ -163,6 +173,30 @@ impl World {
         tokio::spawn(manager.run(stop.clone()));
         tokio::spawn(controller.run(stop.clone()));
         self.stop = Some(stop);
+    }
+
+    /// Starts both on threads of their own, so that they can be killed in the middle of anything.
+    pub fn doomed(&self) -> Doomed {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let mut life = Self {
+            client: self.client.clone(),
+            namespace: self.namespace.clone(),
+            configs: self.configs.clone(),
+            metrics: Arc::default(),
+            fleet: self.fleet.clone(),
+            stop: None,
+        };
+        runtime.spawn(async move {
+            let plane = shared().await.expect("a control plane");
+            life.client = plane.client().expect("a client");
+            life.start(|_| {}).await;
+            std::future::pending::<()>().await;
+        });
+        Doomed(Some(runtime))
     }
 
     pub fn stop(&mut self) {
@@ -247,6 +281,17 @@ impl World {
 
     pub async fn vm(&self, name: &str) -> VirtualMachine {
         self.get(name).await
+    }
+}
+
+/// A manager and a controller that end where they stand.
+pub struct Doomed(Option<tokio::runtime::Runtime>);
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -176,7 +176,9 @@ macro_rules! each_kind {
                     if let Some(change) = self.stores.$store.watched(trim::metadata(typed)) {
                         self.dispatcher.$changed(&change, source);
                     }
-                })+ }
+                })+
+                // Nobody feeds the kinds of dialects here.
+                Kind::Machine | Kind::KubevirtConfig => {} }
             }
 
             fn removed(&self, kind: Kind, object: &Value) {
@@ -185,7 +187,9 @@ macro_rules! each_kind {
                     if let Some(change) = self.stores.$store.removed(&typed) {
                         self.dispatcher.$changed(&change, Source::Watch);
                     }
-                })+ }
+                })+
+                // Nobody feeds the kinds of dialects here.
+                Kind::Machine | Kind::KubevirtConfig => {} }
             }
 
             fn forget_all_but(&self, kind: Kind, listed: &BTreeSet<ObjectKey>) {
@@ -197,7 +201,9 @@ macro_rules! each_kind {
                             self.dispatcher.$changed(&change, Source::Watch);
                         }
                     }
-                })+ }
+                })+
+                // Nobody feeds the kinds of dialects here.
+                Kind::Machine | Kind::KubevirtConfig => {} }
             }
         }
     };

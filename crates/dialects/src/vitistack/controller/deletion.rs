@@ -99,7 +99,10 @@ impl Controller {
     }
 
     async fn delete_network(&self, key: &ObjectKey, machine: &Machine) -> Result<(), ClusterError> {
-        let network = self.stores.networks.get(key);
+        let mut network = self.stores.networks.get(key);
+        if network.is_none() {
+            network = self.desk.get(key).await?.map(Arc::new);
+        }
         let ours = network.filter(|network| is_owned(&**network, machine));
         match ours.and_then(|network| network.metadata.uid.clone()) {
             Some(uid) => self.desk.delete::<NetworkConfiguration>(key, &uid).await,

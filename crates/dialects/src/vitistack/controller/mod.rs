@@ -151,19 +151,32 @@ impl Controller {
 
     /// Work begins when every cache is complete, the engine's included: what is not listed yet must not look missing.
     async fn work(self: &Arc<Self>, listed: Vec<watch::Receiver<bool>>) {
-        let mut engine = self.engine.ready.clone();
-        for receiver in listed.into_iter().chain([engine.clone()]) {
-            let mut receiver = receiver;
+        let engine = self.engine.ready.clone();
+        for mut receiver in listed.into_iter().chain([engine]) {
             let _ = receiver.wait_for(|done| *done).await;
         }
-        let _ = engine.wait_for(|done| *done).await;
         self.learn_cluster().await;
-        let machines = self.stores.machines.len();
-        tracing::info!(controller = "Machine", machines, "caches are complete");
+        self.say_what_is_there();
         loop {
             let ticket = self.queue.pop().await;
             let controller = self.clone();
             tokio::spawn(async move { controller.pass(ticket).await });
+        }
+    }
+
+    fn say_what_is_there(&self) {
+        let (machines, configs) = (self.stores.machines.len(), self.stores.configs.len());
+        tracing::info!(
+            controller = "Machine",
+            machines,
+            configs,
+            "✅ caches are complete"
+        );
+        if machines > 0 && configs == 0 {
+            tracing::warn!(
+                controller = "Machine",
+                "⚠️ there are Machines and no KubevirtConfig"
+            );
         }
     }
 

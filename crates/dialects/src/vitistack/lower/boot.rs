@@ -43,9 +43,12 @@ pub(super) fn features(spec: &MachineSpec) -> Option<Features> {
 /// As listed; else the disk, then the medium, or the network where there is no image at all.
 pub(super) fn order(spec: &MachineSpec, cdrom: Option<&Cdrom>) -> Vec<BootDevice> {
     if !spec.boot_order.is_empty() {
-        return spec.boot_order.iter().map(device).collect();
+        return spec.boot_order.iter().copied().map(device).collect();
     }
-    let has_image = spec.os.as_ref().is_some_and(|os| given(&os.image_id));
+    let has_image = spec
+        .os
+        .as_ref()
+        .is_some_and(|os| given(os.image_id.as_deref()));
     let mut order = vec![BootDevice::Disk];
     order.extend(cdrom.map(|_| BootDevice::Cdrom));
     if !has_image && cdrom.is_none() {
@@ -54,7 +57,7 @@ pub(super) fn order(spec: &MachineSpec, cdrom: Option<&Cdrom>) -> Vec<BootDevice
     order
 }
 
-const fn device(wish: &MachineBootDevice) -> BootDevice {
+const fn device(wish: MachineBootDevice) -> BootDevice {
     match wish {
         MachineBootDevice::Disk => BootDevice::Disk,
         MachineBootDevice::Network => BootDevice::Network,
@@ -62,8 +65,8 @@ const fn device(wish: &MachineBootDevice) -> BootDevice {
     }
 }
 
-fn given(text: &Option<String>) -> bool {
-    text.as_deref().is_some_and(|t| !t.is_empty())
+fn given(text: Option<&str>) -> bool {
+    text.is_some_and(|t| !t.is_empty())
 }
 
 /// The installation medium, until somebody says that it has done its work.

@@ -193,11 +193,9 @@ fn add_keys(user: &mut CloudInit, keys: &[String], ignored: &mut Vec<String>) {
     if keys.is_empty() {
         return;
     }
-    let lines: String = keys
-        .iter()
-        .map(|key| format!("- {}\n", serde_json::Value::from(key.trim())))
-        .collect();
-    let list = format!("ssh_authorized_keys:\n{lines}");
+    let quoted = |key: &String| format!("- {}", serde_json::Value::from(key.trim()));
+    let lines: Vec<_> = keys.iter().map(quoted).collect();
+    let list = format!("ssh_authorized_keys:\n{}\n", lines.join("\n"));
     match user.inline.take() {
         None => user.inline = Some(format!("#cloud-config\n{list}")),
         Some(text) if text == EMPTY => user.inline = Some(format!("#cloud-config\n{list}")),

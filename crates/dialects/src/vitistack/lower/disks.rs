@@ -46,7 +46,7 @@ impl LoweredDisk {
             access_mode: self.access_mode.clone(),
             volume_mode: self.volume_mode.clone(),
             bus: self.bus.clone(),
-            size_bytes: (self.bytes % GIB != 0).then_some(self.bytes),
+            size_bytes: (!self.bytes.is_multiple_of(GIB)).then_some(self.bytes),
         }
     }
 
@@ -97,7 +97,7 @@ pub fn resolve(
     let disks: Vec<_> = drafts
         .into_iter()
         .enumerate()
-        .map(|(index, draft)| finish(draft, index == 0, &naming, around.settings))
+        .map(|(index, draft)| finish(&draft, Rank::at(index), &naming, around.settings))
         .collect::<Result<_, _>>()?;
     check_names(&disks)?;
     Ok(disks)
@@ -165,6 +165,22 @@ fn boot_disk(drafts: &[Draft], before: Option<&KubevirtOptions>) -> usize {
         .unwrap_or(0)
 }
 
+/// Whether the VM boots from a disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    Boot,
+    Further,
+}
+
+impl Rank {
+    const fn at(index: usize) -> Self {
+        match index {
+            0 => Self::Boot,
+            _ => Self::Further,
+        }
+    }
+}
+
 /// How claims are called.
 struct Naming<'a> {
     machine: &'a str,
@@ -190,16 +206,16 @@ impl<'a> Naming<'a> {
     }
 
     /// A disk that was there before keeps its claim, whatever the Machine looks like now.
-    fn claim(&self, name: &str, draft: &Draft, is_boot: bool) -> String {
+    fn claim(&self, name: &str, draft: &Draft, rank: Rank) -> String {
         let root = self.before.and_then(|b| b.root_disk.as_ref());
         let root = root.filter(|disk| disk.name.as_deref() == Some(name));
         let known = root.or_else(|| self.before?.disks.get(name));
         if let Some(claim) = known.and_then(|disk| disk.claim.clone()) {
             return claim;
         }
-        match (self.form, is_boot, &draft.name) {
-            (Form::Class, true, _) => self.machine.to_owned(),
-            (Form::Class, false, None) => format!("{}-disk{}", self.machine, draft.place),
+        match (self.form, rank, &draft.name) {
+            (Form::Class, Rank::Boot, _) => self.machine.to_owned(),
+            (Form::Class, Rank::Further, None) => format!("{}-disk{}", self.machine, draft.place),
             _ => format!("{}-{name}", self.machine),
         }
     }
@@ -222,14 +238,14 @@ fn form(spec: &MachineSpec) -> Form {
 }
 
 fn finish(
-    draft: Draft,
-    is_boot: bool,
+    draft: &Draft,
+    rank: Rank,
     naming: &Naming<'_>,
     settings: &Settings,
 ) -> Result<LoweredDisk, LowerError> {
-    let unnamed = || match is_boot {
-        true => ROOT.to_owned(),
-        false => format!("disk{}", draft.place),
+    let unnamed = || match rank {
+        Rank::Boot => ROOT.to_owned(),
+        Rank::Further => format!("disk{}", draft.place),
     };
     let name = draft.name.clone().unwrap_or_else(unnamed);
     let bytes = draft.bytes.unwrap_or(DEFAULT_SIZE);
@@ -241,7 +257,7 @@ fn finish(
     let volume = wish.volume_mode.map(|mode| mode.as_str().to_owned());
     let class = wish.storage_class.clone().filter(|c| !c.is_empty());
     Ok(LoweredDisk {
-        claim: naming.claim(&name, &draft, is_boot),
+        claim: naming.claim(&name, draft, rank),
         name,
         bytes,
         bus: bus(wish.type_.as_deref()),

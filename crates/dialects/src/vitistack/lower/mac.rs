@@ -36,8 +36,8 @@ impl Maker<'_> {
     /// 02 says that nobody sells cards with it.
     fn made(&self, index: usize, attempt: u32) -> String {
         let digest = Sha256::digest(format!("{}/{index}/{attempt}", self.uid).as_bytes());
-        let tail: String = digest.iter().take(4).map(|b| format!(":{b:02x}")).collect();
-        format!("02:{:02x}{tail}", self.set)
+        let [a, b, c, d] = [digest[0], digest[1], digest[2], digest[3]];
+        format!("02:{:02x}:{a:02x}:{b:02x}:{c:02x}:{d:02x}", self.set)
     }
 }
 

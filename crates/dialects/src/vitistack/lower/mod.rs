@@ -99,7 +99,7 @@ pub fn lower(machine: &Machine, around: &Surroundings<'_>) -> Result<Lowered, Lo
     let mut ignored = extras::ignored(machine, &size);
     let guest = cloud_init::resolve(machine, around.config_maps, &mut ignored)?;
     let mut options = options(machine, &vm_name, &size, around);
-    options.root_disk = disks.first().map(|disk| disk.as_root());
+    options.root_disk = disks.first().map(LoweredDisk::as_root);
     options.disks = disks.iter().skip(1).map(LoweredDisk::as_further).collect();
     options.networks = nics.iter().map(LoweredNic::as_option).collect();
     options.cdrom = boot::cdrom(machine, &vm_name);
@@ -194,7 +194,7 @@ fn options(
             threads: size.threads,
         }),
         cpu_model: around.settings.cpu_model.clone(),
-        memory_bytes: (size.memory % (1 << 20) != 0).then_some(size.memory),
+        memory_bytes: (!size.memory.is_multiple_of(1 << 20)).then_some(size.memory),
         machine_type: boot::machine_type(&machine.spec),
         features: boot::features(&machine.spec),
         network_multiqueue: Some(true),

@@ -2,7 +2,8 @@
 
 use polyvirt_api::kubevirt::{Attachment, NetworkOption};
 use polyvirt_api::vitistack::{
-    MANAGED_BY_LABEL, Machine, MachineNetwork, NetworkConfiguration, NetworkNamespace, VLAN_LABEL,
+    MANAGED_BY_LABEL, Machine, MachineNetwork, MachineNicModel, NetworkConfiguration,
+    NetworkNamespace, VLAN_LABEL,
 };
 use serde_json::json;
 
@@ -70,7 +71,9 @@ fn one(
         Some(name) => Some(named(index, name, around)?),
         None => None,
     };
-    let model = card.model.filter(|model| *model != Default::default());
+    let model = card
+        .model
+        .filter(|model| *model != MachineNicModel::default());
     Ok(LoweredNic {
         mac: maker.address(card.mac_address.as_deref(), &card.name, index),
         name: card.name.clone(),
@@ -97,15 +100,14 @@ impl Net {
             "name": self.bridge,
             "plugins": [plugin],
         });
-        let mut labels = [(MANAGED_BY_LABEL.to_owned(), settings.managed_by.clone())];
+        let labels = [
+            (MANAGED_BY_LABEL.to_owned(), settings.managed_by.clone()),
+            (VLAN_LABEL.to_owned(), self.vlan.to_string()),
+        ];
         Attachment {
             name: self.name(),
             config: Some(config.to_string()),
-            labels: labels
-                .iter_mut()
-                .map(std::mem::take)
-                .chain([(VLAN_LABEL.to_owned(), self.vlan.to_string())])
-                .collect(),
+            labels: labels.into(),
         }
     }
 

@@ -272,7 +272,7 @@ pub(super) fn binary_quantity(bytes: u64) -> String {
     ];
     let fitting = units
         .into_iter()
-        .find(|(unit, _)| bytes > 0 && bytes % unit == 0);
+        .find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
     fitting.map_or_else(
         || bytes.to_string(),
         |(unit, word)| format!("{}{word}", bytes / unit),

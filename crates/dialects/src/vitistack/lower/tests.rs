@@ -1,11 +1,16 @@
 //! Row by row of what people write and what becomes of it.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "documents are written where they are used"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polyvirt_api::kubevirt::KubevirtOptions;
 use polyvirt_api::vitistack::{
-    Machine, MachineClass, NetworkConfiguration, NetworkNamespace, NetworkNamespaceStatus,
+    Machine, MachineClass, NetworkConfiguration, NetworkNamespace, NetworkNamespaceSpec,
+    NetworkNamespaceStatus,
 };
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::user_data::{self, Secrets, Sources};

@@ -28,6 +28,22 @@ struct Finding {
     message: String,
 }
 
+/// Whether the hypervisor has the VM.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    There,
+    Absent,
+}
+
+impl Presence {
+    fn of(vm: Option<&VirtualMachineStatus>) -> Self {
+        match vm.and_then(|vm| vm.id.as_ref()) {
+            Some(_) => Self::There,
+            None => Self::Absent,
+        }
+    }
+}
+
 /// Whether the list says that a condition holds.
 pub fn is_true(status: &MachineStatus, kind: &str) -> bool {
     let mut all = status.conditions.iter();
@@ -37,7 +53,7 @@ pub fn is_true(status: &MachineStatus, kind: &str) -> bool {
 /// Brings the conditions up to date. Those of other types are other people's.
 pub(super) fn fill(status: &mut MachineStatus, facts: &Facts<'_>, phase: &str) {
     let vm = facts.vm.and_then(|vm| vm.status.as_ref());
-    let there = vm.is_some_and(|vm| vm.id.is_some());
+    let there = Presence::of(vm);
     let findings = [
         ready(status, facts, vm),
         virtual_machine(status, there, phase),
@@ -101,12 +117,12 @@ fn ready(status: &MachineStatus, facts: &Facts<'_>, vm: Option<&VirtualMachineSt
     }
 }
 
-fn virtual_machine(status: &MachineStatus, there: bool, phase: &str) -> Finding {
+fn virtual_machine(status: &MachineStatus, there: Presence, phase: &str) -> Finding {
     let message = status.message.clone().unwrap_or_default();
     let (truth, reason) = match (there, phase) {
         (_, phase::FAILED) => (Truth::False, Reason::VMFailed),
-        (true, _) => (Truth::True, Reason::VMCreated),
-        (false, _) => (Truth::False, Reason::VMCreating),
+        (Presence::There, _) => (Truth::True, Reason::VMCreated),
+        (Presence::Absent, _) => (Truth::False, Reason::VMCreating),
     };
     Finding {
         kind: VM_READY,
@@ -120,10 +136,10 @@ fn virtual_machine(status: &MachineStatus, there: bool, phase: &str) -> Finding 
 }
 
 /// A VM that ran, or was off, has its disks.
-fn storage(status: &MachineStatus, there: bool, phase: &str) -> Finding {
+fn storage(status: &MachineStatus, there: Presence, phase: &str) -> Finding {
     let whole = matches!(phase, phase::RUNNING | phase::STOPPED | phase::STOPPING);
     let before = is_true(status, STORAGE_READY);
-    let bound = there && (whole || before);
+    let bound = there == Presence::There && (whole || before);
     let class = status.failure_reason.as_deref() == Some(Reason::StorageClassNotFound.as_str());
     let (truth, reason, message) = if bound {
         (Truth::True, Reason::PVCBound, "All disks are there")
@@ -166,10 +182,10 @@ fn network(facts: &Facts<'_>) -> Finding {
     }
 }
 
-fn infrastructure(there: bool) -> Finding {
+fn infrastructure(there: Presence) -> Finding {
     let (truth, reason, message) = match there {
-        true => (Truth::True, Reason::VMCreated, "The VM exists"),
-        false => (Truth::False, Reason::VMCreating, "There is no VM yet"),
+        Presence::There => (Truth::True, Reason::VMCreated, "The VM exists"),
+        Presence::Absent => (Truth::False, Reason::VMCreating, "There is no VM yet"),
     };
     Finding {
         kind: INFRASTRUCTURE_READY,

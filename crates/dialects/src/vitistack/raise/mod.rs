@@ -68,8 +68,8 @@ pub fn raise(facts: &Facts<'_>) -> MachineStatus {
     let failure = failure(facts, phase);
     let mut new = MachineStatus {
         phase: Some(phase.to_owned()),
-        state: state(facts, phase),
-        message: message(facts, failure.as_ref()),
+        state: Some(state(facts, phase)),
+        message: Some(message(facts, failure.as_ref())),
         failure_reason: failure.as_ref().map(|(r, _)| r.as_str().to_owned()),
         failure_message: failure.map(|(_, text)| text),
         observed_generation: facts.machine.metadata.generation,
@@ -127,10 +127,10 @@ fn phase_of_vm(vm: &VirtualMachine) -> &'static str {
 }
 
 /// The word of the hypervisor, where it has one.
-fn state(facts: &Facts<'_>, phase: &str) -> Option<String> {
+fn state(facts: &Facts<'_>, phase: &str) -> String {
     let status = facts.vm.and_then(|vm| vm.status.as_ref());
     let word = status.and_then(|s| s.provider.get("printableStatus").cloned());
-    Some(word.unwrap_or_else(|| phase.to_owned()))
+    word.unwrap_or_else(|| phase.to_owned())
 }
 
 fn failure(facts: &Facts<'_>, phase: &str) -> Option<(Reason, String)> {
@@ -143,13 +143,13 @@ fn failure(facts: &Facts<'_>, phase: &str) -> Option<(Reason, String)> {
     Some((reason, message))
 }
 
-fn message(facts: &Facts<'_>, failure: Option<&(Reason, String)>) -> Option<String> {
+fn message(facts: &Facts<'_>, failure: Option<&(Reason, String)>) -> String {
     if let Some((_, text)) = failure {
-        return Some(text.clone());
+        return text.clone();
     }
     let status = facts.vm.and_then(|vm| vm.status.as_ref());
     let told = status.and_then(|s| s.message.clone());
-    Some(told.unwrap_or_else(|| "The VirtualMachine is being made".to_owned()))
+    told.unwrap_or_else(|| "The VirtualMachine is being made".to_owned())
 }
 
 /// One event for each change of the phase, or of what is wrong.

@@ -1,6 +1,6 @@
 //! Row by row: how the VM stands, and how the Machine does.
 
-use polyvirt_api::infra::VirtualMachineStatus;
+use polyvirt_api::infra::{VirtualMachineSpec, VirtualMachineStatus};
 use serde_json::{Value, json};
 
 use super::*;
@@ -19,7 +19,7 @@ fn machine(deleting: bool) -> Machine {
 }
 
 fn vm(status: Value) -> VirtualMachine {
-    let mut vm = VirtualMachine::new("web", Default::default());
+    let mut vm = VirtualMachine::new("web", VirtualMachineSpec::default());
     vm.metadata.resource_version = Some("7".into());
     let status: Option<VirtualMachineStatus> = serde_json::from_value(status).unwrap();
     vm.status = status;

@@ -93,7 +93,10 @@ fn a_machine_that_lists_no_networks_has_one_card() {
             .contains("There is no NetworkNamespace team")
     );
     let mut world = world();
-    world.space = Some(NetworkNamespace::new("team", Default::default()));
+    world.space = Some(NetworkNamespace::new(
+        "team",
+        NetworkNamespaceSpec::default(),
+    ));
     let waiting = world.error(spec.clone());
     assert!(waiting.to_string().contains("no VLAN yet"), "{waiting}");
     for (vlan, expected) in [
