@@ -6,12 +6,15 @@
 //!   3 apply the VirtualMachine, halted, marked as being made     the name is ours from here on
 //!   4 apply Secret, claims, volumes, networks                    each once, owned by the VirtualMachine
 //!   5 apply the VirtualMachine without the mark                  whole
+//!   6 as a task: wait until the images are there                 nothing depends on it
 //! ```
 //!
 //! Whoever dies between two lines, or loses a reply, sends the request again and goes on where it was. Two at once write the
 //! same. Before line 3 there is nothing but perhaps a namespace; after it the VM is found by its identity.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use kube::core::DynamicObject;
 use polyvirt_api::kubevirt::KubevirtOptions;
@@ -21,10 +24,10 @@ use serde_json::{Value, json};
 
 use crate::cluster::Others;
 use crate::errors;
-use crate::kinds::{CREATING, Kind, MANAGED_BY, MANAGER, VmKey, annotation, owner};
+use crate::kinds::{CREATING, Kind, MANAGED_BY, MANAGER, VmKey, annotation, owner, text};
 use crate::map::cards::{Card, cards};
 use crate::map::cloud_init::Seed;
-use crate::map::layout::Layout;
+use crate::map::layout::{Layout, Source};
 use crate::map::objects::{self, Anchor, Marks};
 use crate::map::to_kubevirt::{Hot, Making, Run, Wish};
 use crate::vm::{Core, adopt, look};
@@ -32,6 +35,20 @@ use crate::{check, storage};
 
 /// Where VMs without an owner go, if nothing says where.
 const NOBODYS: &str = "default";
+
+/// Phases of a DataVolume in which nothing happens before the VM starts.
+const AT_REST: &[&str] = &[
+    "Succeeded",
+    "Failed",
+    "WaitForFirstConsumer",
+    "PendingPopulation",
+    "Paused",
+];
+const PRINTABLE: &str = "/status/printableStatus";
+/// How long images may take.
+const FETCHED: Duration = Duration::from_mins(100);
+/// How long KubeVirt may take to look at a new VM.
+const SEEN: Duration = Duration::from_secs(5);
 
 /// A request that was read and checked.
 pub(crate) struct Plan {
@@ -178,7 +195,7 @@ fn place(core: &Core, request: &CreateVm, options: &KubevirtOptions) -> Result<V
 }
 
 /// Finds the VM of this identity, or makes it.
-pub(crate) async fn create(core: &Core, request: CreateVm) -> Result<Created> {
+pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Created> {
     let identity = request.owner.as_ref().map(|owner| owner.identity.clone());
     let there = match &identity {
         Some(identity) => look::key_of(core, identity).await?,
@@ -197,13 +214,41 @@ pub(crate) async fn create(core: &Core, request: CreateVm) -> Result<Created> {
         }
     }
     make(core, &plan, live.as_ref()).await?;
-    Ok(created(&plan))
+    let id = plan.key.id();
+    let (name, core_of_task) = (format!("create {id}"), core.clone());
+    let work = async move { settled(&core_of_task, &plan).await };
+    let task = core.tasks.begin(&name, work).answer().await?;
+    Ok(Created { id, task })
 }
 
 fn created(plan: &Plan) -> Created {
     Created {
         id: plan.key.id(),
         task: None,
+    }
+}
+
+/// Waits for images to be fetched, or to wait for the first start, and then a moment for KubeVirt to have seen it. A failure
+/// is not the end of the VM: its state tells, and CDI tries again.
+async fn settled(core: &Core, plan: &Plan) -> Result<()> {
+    let filled = plan
+        .layout
+        .all()
+        .filter(|disk| disk.source != Source::Empty);
+    for disk in filled {
+        let volume = VmKey::new(&plan.key.namespace, disk.claim.name());
+        let at_rest = |volume: Option<&DynamicObject>| {
+            volume.is_none_or(|volume| AT_REST.contains(&text(&volume.data, "/status/phase")))
+        };
+        core.until(Kind::DataVolume, &volume, FETCHED, at_rest)
+            .await?;
+    }
+    let seen = |vm: Option<&DynamicObject>| {
+        vm.is_none_or(|vm| !matches!(text(&vm.data, PRINTABLE), "" | "Provisioning"))
+    };
+    match core.until(Kind::Vm, &plan.key, SEEN, seen).await {
+        Err(error) if error.kind == ErrorKind::Timeout => Ok(()),
+        answer => answer,
     }
 }
 
