@@ -1,6 +1,6 @@
 //! The hypervisors that are linked in, and how a Provider is reached. A new one is one line here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +16,7 @@ use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::provider::{Place, Runtime, Way};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::{Problem, Reason};
+use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_provider_qemu::{Qemu, QemuConfig};
 use polyvirt_runtimes::process::Processes;
@@ -27,13 +28,20 @@ use crate::cli::RemoteProviders;
 /// Where QEMU's VMs are if the Provider does not say.
 pub const QEMU_HOME: &str = "qemu:///var/lib/polyvirt/qemu";
 
+/// Where KubeVirt is if the Provider does not say.
+pub const OWN_CLUSTER: &str = "kubevirt://in-cluster";
+
 /// Starts the code of a hypervisor; asked once, and again if it failed.
 type Open =
     Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Provider>, ProviderError>> + Send + Sync>;
 type Make = fn(&ProviderObject) -> Result<Open, Problem>;
 
 /// The hypervisors that run inside the manager.
-const LINKED: &[(ProviderType, Make)] = &[(ProviderType::Mock, mock), (ProviderType::Qemu, qemu)];
+const LINKED: &[(ProviderType, Make)] = &[
+    (ProviderType::Mock, mock),
+    (ProviderType::Qemu, qemu),
+    (ProviderType::Kubevirt, kubevirt),
+];
 
 fn mock(provider: &ProviderObject) -> Result<Open, Problem> {
     let url = provider.spec.endpoint.as_deref().unwrap_or("mock://memory");
@@ -51,6 +59,21 @@ fn qemu(provider: &ProviderObject) -> Result<Open, Problem> {
         let config = config.clone();
         Box::pin(async move {
             let made: Arc<dyn Provider> = Qemu::open(config).await?;
+            Ok(made)
+        })
+    }))
+}
+
+/// Until the registry hands credentials on, a provider in process reaches the cluster that it runs in.
+fn kubevirt(provider: &ProviderObject) -> Result<Open, Problem> {
+    let url = provider.spec.endpoint.as_deref();
+    let config = KubevirtConfig::from_url(url.unwrap_or(OWN_CLUSTER))
+        .and_then(|config| config.with_credentials(&BTreeMap::new()))
+        .map_err(bad_endpoint)?;
+    Ok(Box::new(move || {
+        let config = config.clone();
+        Box::pin(async move {
+            let made: Arc<dyn Provider> = Kubevirt::open(config).await?;
             Ok(made)
         })
     }))

@@ -18,6 +18,7 @@ async fn a_webhooks_text_is_told_and_not_tried_again() {
     };
     let wish = with_options(lab.wish("old"), &options);
     let error = lab.provider.create(wish).await.expect_err("refused");
+    println!("{error}");
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
     assert_eq!(error.kind.retry(), Retry::OnChange);
     assert!(error.message.contains("allowed q35* pc-q35*"), "{error}");
