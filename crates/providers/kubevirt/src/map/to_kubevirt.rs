@@ -23,6 +23,15 @@ pub(crate) enum Run {
 }
 
 impl Run {
+    /// As a VirtualMachine says it.
+    pub(crate) fn of(vm: &Value) -> Self {
+        match text(vm, "/spec/runStrategy") {
+            "" | "Halted" => Self::Halted,
+            "Always" => Self::Always,
+            other => Self::As(other.to_owned()),
+        }
+    }
+
     pub(crate) fn word(&self) -> &str {
         match self {
             Self::Halted => "Halted",

@@ -44,6 +44,8 @@ const AT_REST: &[&str] = &[
     "PendingPopulation",
     "Paused",
 ];
+/// How often the mark is taken away against somebody who changes the VM at the same time.
+const ATTEMPTS: usize = 10;
 const PRINTABLE: &str = "/status/printableStatus";
 /// How long images may take.
 const FETCHED: Duration = Duration::from_mins(100);
@@ -135,10 +137,7 @@ impl Plan {
     ) -> Result<()> {
         let anchor = self.anchor(uid);
         if let Some(data) = self.seed.as_ref().and_then(Seed::secret) {
-            let secret = anchor.secret(&data);
-            core.cluster
-                .apply(Kind::Secret, &secret, Others::Override)
-                .await?;
+            storage::provide_secret(&core.cluster, &anchor, &data).await?;
         }
         for disk in self
             .layout
@@ -278,41 +277,65 @@ pub(super) fn name_conflict(key: &VmKey) -> ProviderError {
 
 async fn make(core: &Core, plan: &Plan, live: Option<&DynamicObject>) -> Result<()> {
     ensure_namespace(core, &plan.key.namespace).await?;
-    let (run, data) = (Run::Halted, live.map(|live| &live.data));
-    let begun = plan.virtual_machine(run.clone(), Making::Begun, data, Hot::Stopped)?;
-    let applied = core.cluster.apply(Kind::Vm, &begun, Others::Respect).await;
-    let vm = match applied {
-        // Fields of somebody else are in the way: somebody was quicker with this name, or with this VM.
-        Err(error) if error.kind == ErrorKind::Precondition => {
-            return overtaken(core, plan, error).await;
-        }
-        applied => applied?,
+    let vm = match live {
+        Some(live) => live.clone(),
+        None => match begin(core, plan).await? {
+            Some(vm) => vm,
+            None => return Ok(()),
+        },
     };
     let uid = vm.metadata.uid.clone().unwrap_or_default();
     plan.provide(core, &uid, &BTreeSet::new()).await?;
-    let whole = plan.virtual_machine(run, Making::Done, Some(&vm.data), Hot::Stopped)?;
-    let made = core
-        .cluster
-        .apply(Kind::Vm, &whole, Others::Respect)
-        .await?;
-    if annotation(&made, CREATING).is_none() {
-        return Ok(());
-    }
-    // Somebody else holds the mark too, such as a backup that was put back.
-    let unmark = json!({"metadata": {"annotations": {CREATING: null}}});
-    core.cluster.patch(Kind::Vm, &made, unmark).await.map(drop)
+    finish(core, plan, &vm).await
 }
 
-/// The VM is ours and whole if the same request was quicker elsewhere.
-async fn overtaken(core: &Core, plan: &Plan, error: ProviderError) -> Result<()> {
-    let Some(live) = core.cluster.get(Kind::Vm, &plan.key).await? else {
-        return Err(error);
-    };
-    may_go_on(plan, &live)?;
-    match annotation(&live, CREATING) {
-        None => Ok(()),
-        Some(_) => Err(error),
+/// Takes the name. `None` if the same request was quicker elsewhere and has made the VM whole.
+async fn begin(core: &Core, plan: &Plan) -> Result<Option<DynamicObject>> {
+    let begun = plan.virtual_machine(Run::Halted, Making::Begun, None, Hot::Stopped)?;
+    match core.cluster.apply(Kind::Vm, &begun, Others::Respect).await {
+        // Fields of somebody else are in the way: somebody was quicker with this name, or with this VM.
+        Err(error) if error.kind == ErrorKind::Precondition => {
+            let live = core.cluster.get(Kind::Vm, &plan.key).await?.ok_or(error)?;
+            may_go_on(plan, &live)?;
+            Ok(Some(live).filter(|live| annotation(live, CREATING).is_some()))
+        }
+        applied => applied.map(Some),
     }
+}
+
+/// Takes the mark away. Who has changed the VM since then, such as by starting it, is not overruled.
+async fn finish(core: &Core, plan: &Plan, vm: &DynamicObject) -> Result<()> {
+    let mut seen = vm.clone();
+    for _ in 0..ATTEMPTS {
+        if annotation(&seen, CREATING).is_none() {
+            return Ok(());
+        }
+        let run = Run::of(&seen.data);
+        let mut whole = plan.virtual_machine(run, Making::Done, Some(&seen.data), Hot::Stopped)?;
+        whole["metadata"]["resourceVersion"] = json!(seen.metadata.resource_version);
+        match core.cluster.apply(Kind::Vm, &whole, Others::Override).await {
+            Ok(made) => return unmark(core, &made).await,
+            Err(error) if error.kind == ErrorKind::Precondition => {
+                seen = core.cluster.get(Kind::Vm, &plan.key).await?.ok_or(error)?;
+                may_go_on(plan, &seen)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let message = format!(
+        "The VM {} changes all the time; it is tried again",
+        plan.key
+    );
+    Err(errors::precondition(message))
+}
+
+/// Somebody else may hold the mark too, such as a backup that was put back.
+async fn unmark(core: &Core, made: &DynamicObject) -> Result<()> {
+    if annotation(made, CREATING).is_none() {
+        return Ok(());
+    }
+    let unmark = json!({"metadata": {"annotations": {CREATING: null}}});
+    core.cluster.patch(Kind::Vm, made, unmark).await.map(drop)
 }
 
 /// The namespace is made if it is not there, and never taken away.
