@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Whoever dies between two lines, or loses a reply, sends the request again and goes on where it was. Two at once write the
-//! same. Before line 3 there is nothing but perhaps a namespace; after it the VM is found by its identity.
+//! same, and the one that comes late sees that the mark is gone. Before line 3 there is nothing but perhaps a namespace; after it the VM is found by its identity.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
