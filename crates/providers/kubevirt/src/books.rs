@@ -55,7 +55,7 @@ impl Books {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of an object; the VM that it is about, unless something newer is known.
+    /// Takes note of an object; the VM that it is about, unless something newer is known or nothing has changed.
     pub(crate) fn put(&self, kind: Kind, object: &DynamicObject) -> Option<VmKey> {
         let (place, vm) = (place(kind, object)?, facts::about(kind, object)?);
         let fact = Fact::read(kind, object)?;
@@ -114,9 +114,13 @@ fn place(kind: Kind, object: &DynamicObject) -> Option<Place> {
 
 impl Inside {
     fn put(&mut self, place: Place, vm: VmKey, version: u64, fact: Option<Fact>) -> Option<VmKey> {
-        match self.seen.get(&place).map(|seen| seen.version) {
-            Some(known) if known > version => return None,
-            Some(known) if known == version => return Some(vm),
+        match self.seen.get_mut(&place) {
+            Some(known) if known.version > version => return None,
+            Some(known) if known.version == version => return Some(vm),
+            Some(known) if known.fact.as_deref() == fact.as_ref() => {
+                known.version = version;
+                return None;
+            }
             _ => {}
         }
         let revision = self.revisions.entry(vm.clone()).or_default();
@@ -283,6 +287,21 @@ mod tests {
         assert_eq!(books.put(Kind::Vmi, &running(9)), None, "an old word");
         assert_eq!(books.put(Kind::Vmi, &running(14)), Some(key()));
         assert_eq!(told(&books), (14, PowerState::On));
+    }
+
+    #[test]
+    fn what_says_nothing_new_is_no_change() {
+        let books = Books::default();
+        books.put(Kind::Vm, &object(5, json!({})));
+        assert_eq!(books.put(Kind::Vm, &object(6, json!({}))), None);
+        assert_eq!(books.revision(&key()), 5);
+        assert_eq!(
+            books.put(Kind::Vm, &object(5, json!({}))),
+            None,
+            "an old word"
+        );
+        assert_eq!(books.gone(Kind::Vm, &object(9, json!({}))), Some(key()));
+        assert_eq!(books.revision(&key()), 7);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::errors;
 use crate::facts::claim_bytes;
 use crate::kinds::{IDENTITY, Kind, VmKey, annotation, items, label, text};
 use crate::map::layout::{Claim, Disk, Source};
-use crate::map::objects::{Anchor, Shape};
+use crate::map::objects::{Anchor, Shape, seed_name};
 use crate::quantity;
 
 /// The annotation of the class that claims without one get.
@@ -41,6 +41,26 @@ pub(crate) async fn provide(cluster: &Cluster, anchor: &Anchor<'_>, disk: &Disk)
         }
         answer => answer.map(drop),
     }
+}
+
+/// Writes the Secret with what the guest reads, unless somebody else has one of that name.
+pub(crate) async fn provide_secret(
+    cluster: &Cluster,
+    anchor: &Anchor<'_>,
+    data: &Value,
+) -> Result<()> {
+    let wanted = anchor.secret(data);
+    let key = VmKey::new(&anchor.key.namespace, seed_name(anchor.key));
+    let ours = anchor.marks.owner.map(|owner| owner.identity.as_str());
+    let there = cluster.get(Kind::Secret, &key).await?;
+    if there.is_some_and(|secret| label(&secret, IDENTITY) != ours) {
+        let message = format!("There is a Secret {key} that is not ours; rename the VM");
+        return Err(ProviderError::new(ErrorKind::NameConflict, message));
+    }
+    cluster
+        .apply(Kind::Secret, &wanted, Others::Override)
+        .await
+        .map(drop)
 }
 
 /// A claim that is there is used if it is ours, or if a person named it.

@@ -16,7 +16,7 @@ use crate::errors;
 use crate::hub::Hub;
 
 /// How long a call waits for the end of its work before it answers with a task.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_millis(500);
 /// Ended tasks that are remembered.
 const REMEMBERED: usize = 4096;
 /// No task goes on for longer.

@@ -222,7 +222,7 @@ fn conditions(
     volumes: &Volumes,
     unschedulable: bool,
 ) -> Value {
-    let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "message": message, "lastTransitionTime": null});
+    let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "message": message});
     let running =
         instance.is_some_and(|i| i.data.pointer("/status/phase") == Some(&json!("Running")));
     let mut found = vec![match (running, volumes) {

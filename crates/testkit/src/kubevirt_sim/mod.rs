@@ -40,7 +40,7 @@ pub const FAULT: &str = "sim.polyvirt.io/fault";
 /// Where the kinds come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kinds {
-    /// The simulator's own, which take any field, and rules that refuse what KubeVirt's webhooks refuse.
+    /// The simulator's own, which take any field.
     #[default]
     Own,
     /// Somebody has installed them.
@@ -81,9 +81,7 @@ pub async fn start(client: Client, settings: Settings) -> Result<KubevirtSim, Er
         step: settings.step,
     });
     world.furnish().await?;
-    if settings.kinds == Kinds::Own {
-        world.legislate().await?;
-    }
+    world.legislate().await?;
     let mut controllers = JoinSet::new();
     let server = subresources::Server::register(world.clone()).await?;
     controllers.spawn(server.serve());

@@ -3,6 +3,7 @@
 pub(crate) mod cards;
 pub(crate) mod cloud_init;
 pub(crate) mod from_kubevirt;
+mod hardware;
 pub(crate) mod layout;
 pub(crate) mod objects;
 pub(crate) mod to_kubevirt;

@@ -1,13 +1,14 @@
 //! The VirtualMachine that a request asks for.
 
-use polyvirt_api::kubevirt::{BootDevice, Device, KubevirtOptions, NamedKind, Topology};
-use polyvirt_contract::model::{ClassSpec, CreateVm, Firmware};
-use polyvirt_contract::{ProviderError, Result};
-use serde_json::{Map, Value, json};
+use polyvirt_api::kubevirt::{BootDevice, Device, KubevirtOptions, NamedKind};
+use polyvirt_contract::Result;
+use polyvirt_contract::model::CreateVm;
+use serde_json::{Value, json};
 
 use crate::kinds::{CREATING, Kind, TAGS, VmKey, items, text};
 use crate::map::cards::Card;
 use crate::map::cloud_init::{self, Seed};
+use crate::map::hardware;
 use crate::map::layout::{Disk, Layout, Source};
 use crate::map::objects::{self, Marks};
 use crate::quantity;
@@ -22,6 +23,15 @@ pub(crate) enum Run {
 }
 
 impl Run {
+    /// As a VirtualMachine says it.
+    pub(crate) fn of(vm: &Value) -> Self {
+        match text(vm, "/spec/runStrategy") {
+            "" | "Halted" => Self::Halted,
+            "Always" => Self::Always,
+            other => Self::As(other.to_owned()),
+        }
+    }
+
     pub(crate) fn word(&self) -> &str {
         match self {
             Self::Halted => "Halted",
@@ -139,14 +149,15 @@ impl Wish<'_> {
         let (class, options) = (&self.request.class, self.options);
         let mut domain = json!({
             "devices": self.devices(),
-            "firmware": firmware(class),
+            "firmware": hardware::firmware(class),
         });
         if options.instancetype.is_none() {
-            domain["cpu"] = cpu(class, options)?;
-            domain["memory"] = json!({"guest": quantity::of_bytes(memory(class, options))});
+            domain["cpu"] = hardware::cpu(class, options)?;
+            domain["memory"] =
+                json!({"guest": quantity::of_bytes(hardware::memory(class, options))});
         }
-        put(&mut domain, "features", features(class, options));
-        put(&mut domain, "resources", resources(class));
+        put(&mut domain, "features", hardware::features(class, options));
+        put(&mut domain, "resources", hardware::resources(class));
         if let Some(machine) = &options.machine_type {
             domain["machine"] = json!({"type": machine});
         }
@@ -289,7 +300,7 @@ pub(crate) fn claim_of(volume: &Value) -> Option<&str> {
 }
 
 /// Puts the value there unless it says nothing.
-fn put(object: &mut Value, key: &str, value: Value) {
+pub(super) fn put(object: &mut Value, key: &str, value: Value) {
     let empty = match &value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),
@@ -313,94 +324,4 @@ fn named(reference: Option<&NamedKind>, what: &str) -> Option<Value> {
 fn devices_of(devices: &[Device]) -> Value {
     let entry = |d: &Device| json!({"name": d.name, "deviceName": d.device_name});
     Value::Array(devices.iter().map(entry).collect())
-}
-
-/// Sockets grow: KubeVirt can add only those to a machine that runs.
-fn cpu(class: &ClassSpec, options: &KubevirtOptions) -> Result<Value> {
-    let shape = options.topology.unwrap_or(Topology {
-        sockets: class.cpu,
-        cores: 1,
-        threads: 1,
-    });
-    let (cores, threads) = (shape.cores.max(1), shape.threads.max(1));
-    let of_a_socket = cores.saturating_mul(threads);
-    if !class.cpu.is_multiple_of(of_a_socket) {
-        let message = format!(
-            "{} CPUs cannot be had with {cores} cores of {threads} threads in each socket; ask for a multiple of {of_a_socket}",
-            class.cpu
-        );
-        return Err(ProviderError::invalid("spec.resources.cpu", message));
-    }
-    let mut cpu = json!({
-        "sockets": class.cpu / of_a_socket,
-        "cores": cores,
-        "threads": threads,
-    });
-    put(&mut cpu, "model", json!(options.cpu_model));
-    Ok(cpu)
-}
-
-/// Bytes, as exact as somebody said them.
-fn memory(class: &ClassSpec, options: &KubevirtOptions) -> u64 {
-    let exact = options
-        .memory_bytes
-        .filter(|bytes| bytes >> 20 == class.memory_mib);
-    exact.unwrap_or(class.memory_mib << 20)
-}
-
-fn is_secure(class: &ClassSpec) -> bool {
-    class.security.as_ref().is_some_and(|s| s.secure_boot)
-}
-
-fn firmware(class: &ClassSpec) -> Value {
-    match class.firmware {
-        Firmware::Uefi => json!({"bootloader": {"efi": {"secureBoot": is_secure(class)}}}),
-        Firmware::Bios => json!({"bootloader": {"bios": {}}}),
-    }
-}
-
-fn features(class: &ClassSpec, options: &KubevirtOptions) -> Value {
-    let said = options.features.unwrap_or_default();
-    let mut features = Map::new();
-    if let Some(acpi) = said.acpi {
-        features.insert("acpi".to_owned(), json!({"enabled": acpi}));
-    }
-    if let Some(apic) = said.apic {
-        features.insert("apic".to_owned(), json!({"enabled": apic}));
-    }
-    if said.hyperv == Some(true) {
-        let hyperv = json!({
-            "relaxed": {"enabled": true},
-            "vapic": {"enabled": true},
-            "spinlocks": {"enabled": true, "spinlocks": 8191},
-        });
-        features.insert("hyperv".to_owned(), hyperv);
-    }
-    if class.firmware == Firmware::Uefi && is_secure(class) {
-        features.insert("smm".to_owned(), json!({"enabled": true}));
-    }
-    Value::Object(features)
-}
-
-/// Reservations and limits; CPUs are counted in thousandths.
-fn resources(class: &ClassSpec) -> Value {
-    let Some(limits) = &class.limits else {
-        return Value::Null;
-    };
-    let pair = |cpu: Option<i32>, memory: Option<i64>| {
-        let mut found = json!({});
-        put(&mut found, "cpu", json!(cpu.map(|n| format!("{n}m"))));
-        put(
-            &mut found,
-            "memory",
-            json!(memory.map(|n| format!("{n}Mi"))),
-        );
-        found
-    };
-    let mut resources = json!({});
-    let wants = pair(limits.cpu_reservation, limits.memory_reservation_mib);
-    put(&mut resources, "requests", wants);
-    let most = pair(limits.cpu_limit, limits.memory_limit_mib);
-    put(&mut resources, "limits", most);
-    resources
 }

@@ -6,12 +6,15 @@
 //!   3 apply the VirtualMachine, halted, marked as being made     the name is ours from here on
 //!   4 apply Secret, claims, volumes, networks                    each once, owned by the VirtualMachine
 //!   5 apply the VirtualMachine without the mark                  whole
+//!   6 as a task: wait until the images are there                 nothing depends on it
 //! ```
 //!
 //! Whoever dies between two lines, or loses a reply, sends the request again and goes on where it was. Two at once write the
-//! same. Before line 3 there is nothing but perhaps a namespace; after it the VM is found by its identity.
+//! same, and the one that comes late sees that the mark is gone. Before line 3 there is nothing but perhaps a namespace; after it the VM is found by its identity.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use kube::core::DynamicObject;
 use polyvirt_api::kubevirt::KubevirtOptions;
@@ -21,10 +24,10 @@ use serde_json::{Value, json};
 
 use crate::cluster::Others;
 use crate::errors;
-use crate::kinds::{CREATING, Kind, MANAGED_BY, MANAGER, VmKey, annotation, owner};
+use crate::kinds::{CREATING, Kind, MANAGED_BY, MANAGER, VmKey, annotation, owner, text};
 use crate::map::cards::{Card, cards};
 use crate::map::cloud_init::Seed;
-use crate::map::layout::Layout;
+use crate::map::layout::{Layout, Source};
 use crate::map::objects::{self, Anchor, Marks};
 use crate::map::to_kubevirt::{Hot, Making, Run, Wish};
 use crate::vm::{Core, adopt, look};
@@ -32,6 +35,22 @@ use crate::{check, storage};
 
 /// Where VMs without an owner go, if nothing says where.
 const NOBODYS: &str = "default";
+
+/// Phases of a DataVolume in which nothing happens before the VM starts.
+const AT_REST: &[&str] = &[
+    "Succeeded",
+    "Failed",
+    "WaitForFirstConsumer",
+    "PendingPopulation",
+    "Paused",
+];
+/// How often the mark is taken away against somebody who changes the VM at the same time.
+const ATTEMPTS: usize = 10;
+const PRINTABLE: &str = "/status/printableStatus";
+/// How long images may take.
+const FETCHED: Duration = Duration::from_mins(100);
+/// How long KubeVirt may take to look at a new VM.
+const SEEN: Duration = Duration::from_secs(5);
 
 /// A request that was read and checked.
 pub(crate) struct Plan {
@@ -118,10 +137,7 @@ impl Plan {
     ) -> Result<()> {
         let anchor = self.anchor(uid);
         if let Some(data) = self.seed.as_ref().and_then(Seed::secret) {
-            let secret = anchor.secret(&data);
-            core.cluster
-                .apply(Kind::Secret, &secret, Others::Override)
-                .await?;
+            storage::provide_secret(&core.cluster, &anchor, &data).await?;
         }
         for disk in self
             .layout
@@ -178,7 +194,7 @@ fn place(core: &Core, request: &CreateVm, options: &KubevirtOptions) -> Result<V
 }
 
 /// Finds the VM of this identity, or makes it.
-pub(crate) async fn create(core: &Core, request: CreateVm) -> Result<Created> {
+pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Created> {
     let identity = request.owner.as_ref().map(|owner| owner.identity.clone());
     let there = match &identity {
         Some(identity) => look::key_of(core, identity).await?,
@@ -197,13 +213,41 @@ pub(crate) async fn create(core: &Core, request: CreateVm) -> Result<Created> {
         }
     }
     make(core, &plan, live.as_ref()).await?;
-    Ok(created(&plan))
+    let id = plan.key.id();
+    let (name, core_of_task) = (format!("create {id}"), core.clone());
+    let work = async move { settled(&core_of_task, &plan).await };
+    let task = core.tasks.begin(&name, work).answer().await?;
+    Ok(Created { id, task })
 }
 
 fn created(plan: &Plan) -> Created {
     Created {
         id: plan.key.id(),
         task: None,
+    }
+}
+
+/// Waits for images to be fetched, or to wait for the first start, and then a moment for KubeVirt to have seen it. A failure
+/// is not the end of the VM: its state tells, and CDI tries again.
+async fn settled(core: &Core, plan: &Plan) -> Result<()> {
+    let filled = plan
+        .layout
+        .all()
+        .filter(|disk| disk.source != Source::Empty);
+    for disk in filled {
+        let volume = VmKey::new(&plan.key.namespace, disk.claim.name());
+        let at_rest = |volume: Option<&DynamicObject>| {
+            volume.is_none_or(|volume| AT_REST.contains(&text(&volume.data, "/status/phase")))
+        };
+        core.until(Kind::DataVolume, &volume, FETCHED, at_rest)
+            .await?;
+    }
+    let seen = |vm: Option<&DynamicObject>| {
+        vm.is_none_or(|vm| !matches!(text(&vm.data, PRINTABLE), "" | "Provisioning"))
+    };
+    match core.until(Kind::Vm, &plan.key, SEEN, seen).await {
+        Err(error) if error.kind == ErrorKind::Timeout => Ok(()),
+        answer => answer,
     }
 }
 
@@ -233,41 +277,65 @@ pub(super) fn name_conflict(key: &VmKey) -> ProviderError {
 
 async fn make(core: &Core, plan: &Plan, live: Option<&DynamicObject>) -> Result<()> {
     ensure_namespace(core, &plan.key.namespace).await?;
-    let (run, data) = (Run::Halted, live.map(|live| &live.data));
-    let begun = plan.virtual_machine(run.clone(), Making::Begun, data, Hot::Stopped)?;
-    let applied = core.cluster.apply(Kind::Vm, &begun, Others::Respect).await;
-    let vm = match applied {
-        // Fields of somebody else are in the way: somebody was quicker with this name, or with this VM.
-        Err(error) if error.kind == ErrorKind::Precondition => {
-            return overtaken(core, plan, error).await;
-        }
-        applied => applied?,
+    let vm = match live {
+        Some(live) => live.clone(),
+        None => match begin(core, plan).await? {
+            Some(vm) => vm,
+            None => return Ok(()),
+        },
     };
     let uid = vm.metadata.uid.clone().unwrap_or_default();
     plan.provide(core, &uid, &BTreeSet::new()).await?;
-    let whole = plan.virtual_machine(run, Making::Done, Some(&vm.data), Hot::Stopped)?;
-    let made = core
-        .cluster
-        .apply(Kind::Vm, &whole, Others::Respect)
-        .await?;
-    if annotation(&made, CREATING).is_none() {
-        return Ok(());
-    }
-    // Somebody else holds the mark too, such as a backup that was put back.
-    let unmark = json!({"metadata": {"annotations": {CREATING: null}}});
-    core.cluster.patch(Kind::Vm, &made, unmark).await.map(drop)
+    finish(core, plan, &vm).await
 }
 
-/// The VM is ours and whole if the same request was quicker elsewhere.
-async fn overtaken(core: &Core, plan: &Plan, error: ProviderError) -> Result<()> {
-    let Some(live) = core.cluster.get(Kind::Vm, &plan.key).await? else {
-        return Err(error);
-    };
-    may_go_on(plan, &live)?;
-    match annotation(&live, CREATING) {
-        None => Ok(()),
-        Some(_) => Err(error),
+/// Takes the name. `None` if the same request was quicker elsewhere and has made the VM whole.
+async fn begin(core: &Core, plan: &Plan) -> Result<Option<DynamicObject>> {
+    let begun = plan.virtual_machine(Run::Halted, Making::Begun, None, Hot::Stopped)?;
+    match core.cluster.apply(Kind::Vm, &begun, Others::Respect).await {
+        // Fields of somebody else are in the way: somebody was quicker with this name, or with this VM.
+        Err(error) if error.kind == ErrorKind::Precondition => {
+            let live = core.cluster.get(Kind::Vm, &plan.key).await?.ok_or(error)?;
+            may_go_on(plan, &live)?;
+            Ok(Some(live).filter(|live| annotation(live, CREATING).is_some()))
+        }
+        applied => applied.map(Some),
     }
+}
+
+/// Takes the mark away. Who has changed the VM since then, such as by starting it, is not overruled.
+async fn finish(core: &Core, plan: &Plan, vm: &DynamicObject) -> Result<()> {
+    let mut seen = vm.clone();
+    for _ in 0..ATTEMPTS {
+        if annotation(&seen, CREATING).is_none() {
+            return Ok(());
+        }
+        let run = Run::of(&seen.data);
+        let mut whole = plan.virtual_machine(run, Making::Done, Some(&seen.data), Hot::Stopped)?;
+        whole["metadata"]["resourceVersion"] = json!(seen.metadata.resource_version);
+        match core.cluster.apply(Kind::Vm, &whole, Others::Override).await {
+            Ok(made) => return unmark(core, &made).await,
+            Err(error) if error.kind == ErrorKind::Precondition => {
+                seen = core.cluster.get(Kind::Vm, &plan.key).await?.ok_or(error)?;
+                may_go_on(plan, &seen)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let message = format!(
+        "The VM {} changes all the time; it is tried again",
+        plan.key
+    );
+    Err(errors::precondition(message))
+}
+
+/// Somebody else may hold the mark too, such as a backup that was put back.
+async fn unmark(core: &Core, made: &DynamicObject) -> Result<()> {
+    if annotation(made, CREATING).is_none() {
+        return Ok(());
+    }
+    let unmark = json!({"metadata": {"annotations": {CREATING: null}}});
+    core.cluster.patch(Kind::Vm, made, unmark).await.map(drop)
 }
 
 /// The namespace is made if it is not there, and never taken away.

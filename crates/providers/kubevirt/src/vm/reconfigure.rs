@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use crate::cluster::Others;
 use crate::facts::{Fact, claim_bytes};
-use crate::kinds::{IDENTITY, Kind, VmKey, items, label, owner, text};
+use crate::kinds::{IDENTITY, Kind, VmKey, items, label, owner};
 use crate::map::layout::Disk;
 use crate::map::to_kubevirt::{Hot, Making, Run, claim_of};
 use crate::vm::create::Plan;
-use crate::vm::{Core, look};
+use crate::vm::{Core, look, mark_claims};
 use crate::{quantity, storage};
 
 /// How long KubeVirt may take to say whether a change waits for a restart.
@@ -45,7 +45,13 @@ pub(crate) async fn reconfigure(
     let there = live_claims(&live).into_keys().collect();
     plan.provide(core, &uid, &there).await?;
     let hot = hot(core, &plan.key).await?;
+    let bare = label(&live, IDENTITY).map(str::to_owned);
     let applied = apply(core, vm, &plan, live, hot).await?;
+    if label(&applied, IDENTITY) != bare.as_deref() {
+        // An unmarked VM has got the mark of whoever asks, and so do its claims.
+        let marks = plan.anchor(&uid).marks;
+        mark_claims(core, &plan.key, &applied, &marks).await?;
+    }
     for disk in plan.layout.all() {
         grow(core, &applied, disk, &claims).await?;
     }
@@ -156,11 +162,7 @@ async fn apply_once(
     live: &DynamicObject,
     hot: Hot,
 ) -> Result<DynamicObject> {
-    let run = match text(&live.data, "/spec/runStrategy") {
-        "" | "Halted" => Run::Halted,
-        "Always" => Run::Always,
-        other => Run::As(other.to_owned()),
-    };
+    let run = Run::of(&live.data);
     let mut wanted = plan.virtual_machine(run, Making::Done, Some(&live.data), hot)?;
     wanted["metadata"]["resourceVersion"] = Value::from(live.metadata.resource_version.clone());
     core.cluster

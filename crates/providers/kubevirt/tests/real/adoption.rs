@@ -1,7 +1,7 @@
 //! VMs that somebody else made.
 
 use polyvirt_api::kubevirt::{DiskOption, KubevirtOptions};
-use polyvirt_contract::model::{PowerOp, PowerState};
+use polyvirt_contract::model::{PowerOp, PowerState, UserData};
 use polyvirt_contract::{ErrorKind, Provider};
 use serde_json::{Value, json};
 
@@ -127,6 +127,23 @@ async fn a_vm_of_somebody_else_is_never_touched() {
         assert_eq!(after.pointer(part), before.pointer(part), "{part}");
     }
     assert_eq!(lab.names("PersistentVolumeClaim").await, ["web"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_of_somebody_else_is_never_overwritten() {
+    let lab = Lab::new().await;
+    let theirs = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web-cloudinit"},
+        "stringData": {"userdata": "theirs"},
+    });
+    lab.put("Secret", theirs).await;
+    let before = lab.get("Secret", "web-cloudinit").await;
+    let mut wish = lab.wish("web");
+    wish.user_data = Some(UserData::CloudInit("#cloud-config\n".into()));
+    let error = lab.provider.create(wish).await.expect_err("refused");
+    assert_eq!(error.kind, ErrorKind::NameConflict, "{error}");
+    let after = lab.get("Secret", "web-cloudinit").await;
+    assert_eq!(after, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

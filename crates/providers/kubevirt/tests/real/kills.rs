@@ -27,17 +27,17 @@ async fn a_create_that_is_cut_anywhere_ends_in_one_whole_vm() {
     let mut cut = 0;
     for moment in 0..25 {
         let name = format!("vm-{moment}");
-        let patience = Duration::from_millis(4 * moment);
+        let patience = Duration::from_millis(15 * moment);
         let request = lab.provider.create(wish(&lab, &name));
         match tokio::time::timeout(patience, request).await {
             Err(_) => cut += 1,
             Ok(made) => drop(made.expect("made")),
         }
         let found = lab.provider.find(&lab.owner(&name).identity).await;
-        let stage = found.expect("an answer").map(|state| state.stage);
+        let seen = found.expect("an answer").map(|state| state.stage);
         assert!(
-            stage.is_none_or(|stage| stage != Stage::Deleting),
-            "{stage:?}"
+            seen.is_none_or(|stage| stage != Stage::Deleting),
+            "{seen:?}"
         );
         let vm = lab.make(wish(&lab, &name)).await;
         let state = lab.state(&vm).await;
@@ -60,7 +60,7 @@ async fn a_change_that_is_cut_anywhere_is_made_by_the_next() {
     for moment in 0..10 {
         wanted.class.memory_mib += 64;
         wanted.disks[0].size_gib += 1;
-        let patience = Duration::from_millis(6 * moment);
+        let patience = Duration::from_millis(20 * moment);
         let request = lab.provider.reconfigure(&vm, wanted.clone());
         let _ = tokio::time::timeout(patience, request).await;
         let again = lab.provider.reconfigure(&vm, wanted.clone()).await;

@@ -14,7 +14,7 @@ use polyvirt_contract::{ErrorKind, Provider};
 use polyvirt_testkit::kubevirt_sim::FAULT;
 use serde_json::json;
 
-use crate::lab::{Lab, bridge_network, first, synced, with_options};
+use crate::lab::{Lab, PATIENCE, bridge_network, first, synced, with_options};
 
 fn disk(name: &str, size_gib: u32) -> DiskSpec {
     DiskSpec {
@@ -220,25 +220,36 @@ async fn a_create_that_died_half_way_goes_on() {
     assert_eq!(lab.state(&vm).await.stage, Stage::Whole);
 }
 
+/// The instance that runs now.
+async fn instance(lab: &Lab) -> Option<String> {
+    let api = lab.api("VirtualMachineInstance");
+    let found = api.get_opt("web").await.expect("an answer");
+    found.and_then(|instance| instance.metadata.uid)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_that_is_asked_for_again_is_not_done_again() {
     let lab = Lab::new().await;
     let vm = lab.running(lab.wish("web")).await;
-    let first = lab.get("VirtualMachineInstance", "web").await["metadata"]["uid"].clone();
+    let first = instance(&lab).await.expect("an instance");
     let request = || polyvirt_contract::model::PowerRequest {
         op: PowerOp::Reboot,
         request: Some("r1".into()),
     };
     lab.provider.power(&vm, request()).await.expect("accepted");
-    lab.until(&vm, |state| state.power == PowerState::Off).await;
+    let begin = Instant::now();
+    while instance(&lab).await.is_none_or(|now| now == first) {
+        assert!(begin.elapsed() < PATIENCE, "it is not restarted");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     lab.until(&vm, |state| state.power == PowerState::On).await;
     // What a provider leaves that dies before it says so.
     let forget = json!({"metadata": {"annotations": {"polyvirt.io/last-request": null}}});
     lab.change("VirtualMachine", "web", forget).await;
-    let second = lab.get("VirtualMachineInstance", "web").await["metadata"]["uid"].clone();
+    let second = instance(&lab).await.expect("an instance");
     assert_ne!(first, second);
     lab.provider.power(&vm, request()).await.expect("accepted");
-    let third = lab.get("VirtualMachineInstance", "web").await["metadata"]["uid"].clone();
+    let third = instance(&lab).await.expect("an instance");
     assert_eq!(second, third);
     assert_eq!(lab.state(&vm).await.last_request, Some("r1".into()));
 }

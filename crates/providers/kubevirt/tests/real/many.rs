@@ -32,7 +32,7 @@ async fn two_hundred_vms_run_and_then_nobody_writes() {
     };
     while on().await < VMS {
         assert!(
-            begin.elapsed() < Duration::from_secs(90),
+            begin.elapsed() < Duration::from_mins(4),
             "{} run",
             on().await
         );
