@@ -18,10 +18,10 @@ pub struct Host {
 impl Host {
     /// Starts one with a storage pool `default`.
     pub fn start() -> Self {
-        Self::with("")
+        Self::with(QUIET)
     }
 
-    /// The same with more lines in its configuration.
+    /// The same with other lines in its configuration than those by which it is quiet.
     pub fn with(settings: &str) -> Self {
         let host = Self {
             folder: tempfile::tempdir().expect("a folder"),
@@ -224,9 +224,10 @@ stdio_handler = "file"
 max_core = 0
 "#;
 
-const LIBVIRTD_CONF: &str = r#"listen_tls = 0
-listen_tcp = 0
-auth_unix_rw = "none"
+/// Without more settings nothing listens but the socket.
+const QUIET: &str = "listen_tls = 0\nlisten_tcp = 0";
+
+const LIBVIRTD_CONF: &str = r#"auth_unix_rw = "none"
 unix_sock_rw_perms = "0700"
 host_uuid_source = "machine-id"
 log_level = 3
