@@ -99,7 +99,9 @@ mod tests {
         let (list, _) = rest.split_once(end).expect("its end");
         let known = ["spec.", "class.", "network."];
         let quoted = list.split('"').skip(1).step_by(2);
-        quoted.filter(|text| known.iter().any(|k| text.starts_with(k))).collect()
+        quoted
+            .filter(|text| known.iter().any(|k| text.starts_with(k)))
+            .collect()
     }
 
     /// Fields that do nothing here, by what they belong to. A field that is new must be put on one of the two lists.
@@ -160,7 +162,9 @@ mod tests {
     fn every_field_acts_or_is_said_not_to() {
         let features = features();
         let listed = |path: &str| {
-            let named = |entry: &&&str| **entry == path || entry.ends_with('.') && path.starts_with(**entry);
+            let named = |entry: &&&str| {
+                **entry == path || entry.ends_with('.') && path.starts_with(**entry)
+            };
             NOT_HONOURED.iter().any(|entry| named(&entry))
         };
         let fields = paths("const FIELDS", "\n];");

@@ -136,7 +136,9 @@ impl Pool {
     pub(crate) async fn copy(&self, session: &Session, volume: &str, from: &Volume) -> Result<()> {
         let bytes = facts(session, from).await?.capacity;
         let xml = described(volume, bytes, "qcow2");
-        self.make(session, volume, &xml, How::Copy(from)).await.map(drop)
+        self.make(session, volume, &xml, How::Copy(from))
+            .await
+            .map(drop)
     }
 
     /// A volume that bytes will be sent to.
@@ -188,7 +190,7 @@ impl Pool {
             }
             other => other,
         };
-        Ok(made.map_err(damaged)?)
+        made.map_err(damaged)
     }
 }
 
