@@ -154,7 +154,7 @@ fn as_copy(xml: &mut Element, marks: &Marks, pool: &Pool, (uuid, name): (Uuid, &
     if xml.at("sysinfo/entry").is_some() {
         let path = pool.path(&seed::ignition_volume(uuid));
         xml.edit("sysinfo", |info| {
-            info.edit("entry", |entry| entry.set("file", path))
+            info.edit("entry", |entry| entry.set("file", path));
         });
     }
     xml.edit("devices", |devices| {

@@ -138,17 +138,15 @@ pub(crate) async fn resume(core: &Arc<Core>, vm: &Vm) -> Result<Created> {
     let task = match vm.state().stage {
         Stage::Whole => None,
         Stage::Deleting => return Err(not_now(vm, "is being deleted; wait until it is gone")),
-        Stage::Creating => match core.tasks.find(&key(vm.uuid)) {
-            Some(begun) => begun.answer().await?,
-            // Left behind by an earlier life: it goes, and then it is made anew.
-            None => {
+        Stage::Creating => {
+            let Some(begun) = core.tasks.find(&key(vm.uuid)) else {
+                // Left behind by an earlier life: it goes, and then it is made anew.
                 core.dirty.all();
-                return Err(not_now(
-                    vm,
-                    "was left half made and is being removed; try again",
-                ));
-            }
-        },
+                let why = "was left half made and is being removed; try again";
+                return Err(not_now(vm, why));
+            };
+            begun.answer().await?
+        }
     };
     Ok(Created { id, task })
 }

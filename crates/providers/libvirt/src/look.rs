@@ -105,15 +105,15 @@ impl Core {
 
     /// All VMs by one call: those that have changed since they were seen are looked at.
     pub(crate) async fn list(self: &Arc<Self>) -> Result<Vec<VmState>> {
-        let stats = self.session().await?.stats(&[]).await?;
-        let stale = stats.iter().filter(|of| {
+        let figures = self.session().await?.stats(&[]).await?;
+        let stale = figures.iter().filter(|of| {
             let vm = self.entry(of.domain.uuid);
             let state = vm.state();
             let power = of.number("state.state").map(view::power_of);
             !vm.seen() || power != Some(state.power) || of.domain.name != state.name
         });
         let gone = self.all().into_iter().map(|vm| vm.uuid);
-        let gone = gone.filter(|uuid| stats.iter().all(|of| of.domain.uuid != *uuid));
+        let gone = gone.filter(|uuid| figures.iter().all(|of| of.domain.uuid != *uuid));
         let all: Vec<Uuid> = stale.map(|of| of.domain.uuid).chain(gone).collect();
         self.look_at(all).await;
         Ok(self.states())

@@ -85,3 +85,100 @@ pub(crate) fn capabilities() -> Capabilities {
         ..Capabilities::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list of all fields. As text, for the crate would bring half the program along.
+    const LIST: &str = include_str!("../../../plan/src/honoured/fields.rs");
+
+    /// Paths between these two words.
+    fn paths(begin: &str, end: &str) -> Vec<&'static str> {
+        let (_, rest) = LIST.split_once(begin).expect("the list");
+        let (list, _) = rest.split_once(end).expect("its end");
+        let known = ["spec.", "class.", "network."];
+        let quoted = list.split('"').skip(1).step_by(2);
+        quoted
+            .filter(|text| known.iter().any(|k| text.starts_with(k)))
+            .collect()
+    }
+
+    /// Fields that do nothing here, by what they belong to. A field that is new must be put on one of the two lists.
+    const NOT_HONOURED: &[&str] = &[
+        // One host, without clusters and folders; devices by extraConfig.
+        "spec.placement.cluster",
+        "spec.placement.folder",
+        "spec.placement.resourcePool",
+        "spec.placement.storagePod",
+        "spec.resources.gpu",
+        // libvirt has no reservations for QEMU, and no guest tools to install.
+        "class.resourceLimits.cpuReservation",
+        "class.resourceLimits.memoryReservation",
+        "class.guestToolsPolicy",
+        "class.performanceProfile.hyperThreadingPolicy",
+        "class.performanceProfile.latencySensitivity",
+        "class.performanceProfile.virtualizationBasedSecurity",
+        "class.securityProfile.encryptionPolicy.enabled",
+        "class.securityProfile.encryptionPolicy.keyProvider",
+        "class.securityProfile.encryptionPolicy.requireEncryption",
+        // The contract carries only size for the first disk, and no SCSI places for libvirt.
+        "class.diskDefaults.iops",
+        "class.diskDefaults.storageClass",
+        "class.diskDefaults.type",
+        "spec.disks[].scsi",
+        // The contract does not carry them.
+        "spec.lifecycle.postStart",
+        "spec.lifecycle.preStop",
+        "network.type",
+        "network.libvirt.bridge.delay",
+        "network.libvirt.bridge.stp",
+        "network.libvirt.driver",
+        "network.libvirt.filterRef",
+        "network.ipAllocation.dhcpConfig",
+        "network.ipAllocation.dnsConfig.options",
+        "network.ipAllocation.dnsConfig.searchDomains",
+        "network.ipAllocation.poolConfig",
+        "network.ipAllocation.staticConfig.routes",
+        "network.ipAllocation.type",
+        "network.qos.",
+        "network.security.",
+        // Of other hypervisors.
+        "network.proxmox.firewall",
+        "network.proxmox.mtu",
+        "network.proxmox.rateLimit",
+        "network.vsphere.distributedSwitch",
+        "network.vsphere.pciSlotNumber",
+        "network.vsphere.portgroup",
+        "network.vsphere.security.",
+        "network.vsphere.trafficShaping",
+        "network.vsphere.vlan.primaryVlanID",
+        "network.vsphere.vlan.secondaryVlanID",
+        "network.vsphere.vlan.trunkVlanIDs",
+        "network.vsphere.vlan.type",
+    ];
+
+    #[test]
+    fn every_field_acts_or_is_said_not_to() {
+        let features = features();
+        let listed = |path: &str| {
+            let named = |entry: &&&str| {
+                **entry == path || entry.ends_with('.') && path.starts_with(**entry)
+            };
+            NOT_HONOURED.iter().any(|entry| named(&entry))
+        };
+        let fields = paths("const FIELDS", "\n];");
+        assert!(fields.len() > 80, "the list has another form now");
+        for path in &fields {
+            let (acts, not) = (features.honours(path), listed(path));
+            assert!(acts != not, "{path}: acts {acts}, said not to {not}");
+        }
+        let engine = paths("const ENGINE_FIELDS", "\n];");
+        for entry in HONOURED {
+            let path = entry.trim_end_matches(".*").trim_end_matches("[]");
+            let known = fields.iter().any(|field| field.starts_with(path))
+                || engine.iter().any(|field| path.starts_with(field));
+            assert!(known, "{entry} is no field");
+        }
+    }
+}

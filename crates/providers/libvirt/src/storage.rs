@@ -7,7 +7,7 @@ use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use polyvirt_provider_kit::uuid::Uuid;
 
 use crate::errors;
-use crate::rpc::{Named, RpcError, Session, Volume, code};
+use crate::rpc::{Named, RpcError, Session, Volume, code, flags};
 use crate::xml::{Element, parse};
 
 /// Kinds of pools whose volumes are files.
@@ -109,12 +109,12 @@ impl Pool {
         bytes: u64,
         thickness: Thickness,
     ) -> Result<()> {
-        let allocation = match thickness {
-            Thickness::Thin => 0,
-            Thickness::Thick => bytes,
+        let (allocation, how) = match thickness {
+            Thickness::Thin => (0, How::Empty),
+            Thickness::Thick => (bytes, How::Allocated),
         };
         let xml = described(volume, bytes, "qcow2").holding(in_bytes("allocation", allocation));
-        self.make(session, volume, &xml, None).await.map(drop)
+        self.make(session, volume, &xml, how).await.map(drop)
     }
 
     /// A disk above another, which must not change any more.
@@ -129,14 +129,16 @@ impl Pool {
             .holding(Element::new("path").saying(below))
             .holding(Element::new("format").with("type", "qcow2"));
         let xml = described(volume, bytes, "qcow2").holding(backing);
-        self.make(session, volume, &xml, None).await.map(drop)
+        self.make(session, volume, &xml, How::Empty).await.map(drop)
     }
 
     /// A whole copy of another volume, made by libvirt itself.
     pub(crate) async fn copy(&self, session: &Session, volume: &str, from: &Volume) -> Result<()> {
         let bytes = facts(session, from).await?.capacity;
         let xml = described(volume, bytes, "qcow2");
-        self.make(session, volume, &xml, Some(from)).await.map(drop)
+        self.make(session, volume, &xml, How::Copy(from))
+            .await
+            .map(drop)
     }
 
     /// A volume that bytes will be sent to.
@@ -148,7 +150,7 @@ impl Pool {
         format: &str,
     ) -> Result<Volume> {
         let xml = described(volume, bytes, format);
-        self.make(session, volume, &xml, None).await
+        self.make(session, volume, &xml, How::Empty).await
     }
 
     /// A small volume with these bytes.
@@ -165,14 +167,18 @@ impl Pool {
         session: &Session,
         volume: &str,
         xml: &Element,
-        from: Option<&Volume>,
+        how: How<'_>,
     ) -> Result<Volume> {
         self.remove(session, volume).await?;
         let xml = xml.to_string();
         let create = || async {
-            match from {
-                Some(from) => session.copy_volume(&self.named, &xml, from).await,
-                None => session.create_volume(&self.named, &xml).await,
+            match how {
+                How::Copy(from) => session.copy_volume(&self.named, &xml, from).await,
+                How::Empty => session.create_volume(&self.named, &xml, 0).await,
+                How::Allocated => {
+                    let flags = flags::ALLOCATE;
+                    session.create_volume(&self.named, &xml, flags).await
+                }
             }
         };
         let made = match create().await {
@@ -184,8 +190,16 @@ impl Pool {
             }
             other => other,
         };
-        Ok(made.map_err(damaged)?)
+        made.map_err(damaged)
     }
+}
+
+/// What a volume begins as.
+#[derive(Clone, Copy)]
+enum How<'a> {
+    Empty,
+    Allocated,
+    Copy(&'a Volume),
 }
 
 /// Whether the blocks of a disk are allocated at once.

@@ -36,6 +36,8 @@ pub(crate) mod flags {
     pub(crate) const REVERT_FORCE: u32 = 4;
     /// Of growing: the size is in bytes.
     pub(crate) const BYTES: u32 = 1;
+    /// Of new volumes: allocate what they say.
+    pub(crate) const ALLOCATE: u32 = 1;
     /// Of consoles: whoever has it loses it.
     pub(crate) const TAKE_OVER: u32 = 1;
 }
@@ -391,8 +393,13 @@ impl Connection {
         nullable(self.call(p::STORAGE_VOL_GET_XML_DESC, &arguments).await)
     }
 
-    pub(crate) async fn create_volume(&self, pool: &Named, xml: &str) -> Answer<Volume> {
-        self.call(p::STORAGE_VOL_CREATE_XML, &(pool, xml, 0_u32))
+    pub(crate) async fn create_volume(
+        &self,
+        pool: &Named,
+        xml: &str,
+        flags: u32,
+    ) -> Answer<Volume> {
+        self.call(p::STORAGE_VOL_CREATE_XML, &(pool, xml, flags))
             .await
     }
 

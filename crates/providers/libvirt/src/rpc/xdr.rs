@@ -149,7 +149,9 @@ impl<T: Decode> Decode for Option<T> {
 impl<T: Encode> Encode for [T] {
     fn encode(&self, to: &mut Vec<u8>) {
         u32::try_from(self.len()).unwrap_or(u32::MAX).encode(to);
-        self.iter().for_each(|item| item.encode(to));
+        for item in self {
+            item.encode(to);
+        }
     }
 }
 
@@ -232,12 +234,12 @@ pub(crate) enum Value {
 impl Decode for Value {
     fn decode(from: &mut Reader) -> Result<Self, XdrError> {
         Ok(match u32::decode(from)? {
-            1 => signed(i64::from(i32::decode(from)?)),
+            // A truth is a number too.
+            1 | 6 => signed(i64::from(i32::decode(from)?)),
             2 => Self::Number(u64::from(u32::decode(from)?)),
             3 => signed(i64::decode(from)?),
             4 => Self::Number(u64::decode(from)?),
             5 => Self::Fraction(f64::decode(from)?),
-            6 => signed(i64::from(i32::decode(from)?)),
             7 => Self::Text(String::decode(from)?),
             other => return Err(XdrError::Variant(other)),
         })

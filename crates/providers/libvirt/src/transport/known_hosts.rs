@@ -68,16 +68,12 @@ fn names(line: &str, key: &PublicKey) -> bool {
 /// The library reads files only.
 fn recorded(text: &str, host: &str, port: u16) -> Result<Vec<PublicKey>, String> {
     let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
-    let lines: String = text
-        .lines()
-        .map(|line| {
-            format!(
-                "{}\n",
-                line.split_whitespace().collect::<Vec<_>>().join(" ")
-            )
-        })
-        .collect();
-    let written = file.write_all(lines.as_bytes()).and_then(|()| file.flush());
+    // It knows one space between words and no more.
+    let one_space = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text.lines().map(one_space).collect();
+    let written = file
+        .write_all((lines.join("\n") + "\n").as_bytes())
+        .and_then(|()| file.flush());
     written.map_err(|error| error.to_string())?;
     let found = known_host_keys_path(host, port, file.path());
     let found = found.map_err(|error| error.to_string())?;

@@ -306,15 +306,12 @@ fn unescaped(raw: &str) -> String {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
         let end = rest.find(';').unwrap_or(0);
-        match entity(&rest[..end]) {
-            Some(letter) => {
-                text.push(letter);
-                rest = &rest[end + 1..];
-            }
-            None => {
-                text.push('&');
-                rest = &rest[1..];
-            }
+        if let Some(letter) = entity(&rest[..end]) {
+            text.push(letter);
+            rest = &rest[end + 1..];
+        } else {
+            text.push('&');
+            rest = &rest[1..];
         }
     }
     text.push_str(rest);

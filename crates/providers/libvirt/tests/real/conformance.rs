@@ -1,9 +1,8 @@
 //! The suite that every provider must pass, on a real libvirtd.
 
-use std::io::Write as _;
 use std::time::Duration;
 
-use polyvirt_conformance::{Profile, run_telling};
+use polyvirt_conformance::{Profile, run};
 use polyvirt_contract::model::{ClassSpec, ImageOrigin, PrepareImage};
 
 use crate::lab::{Lab, nic};
@@ -40,10 +39,7 @@ fn profile(lab: &Lab) -> Profile {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_provider_keeps_every_promise() {
     let lab = Lab::new().await;
-    let report = run_telling(lab.provider.clone(), &profile(&lab), |outcome| {
-        let _ = writeln!(std::io::stderr(), "{outcome:?}");
-    })
-    .await;
+    let report = run(lab.provider.clone(), &profile(&lab)).await;
     assert!(report.conforms(), "{report}");
     let skipped: Vec<_> = report.not_applicable().map(|(name, _)| name).collect();
     assert_eq!(skipped, ["disk-info", "disk-move"], "{report}");

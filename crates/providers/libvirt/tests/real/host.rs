@@ -18,10 +18,10 @@ pub struct Host {
 impl Host {
     /// Starts one with a storage pool `default`.
     pub fn start() -> Self {
-        Self::with("")
+        Self::with(QUIET)
     }
 
-    /// The same with more lines in its configuration.
+    /// The same with other lines in its configuration than those by which it is quiet.
     pub fn with(settings: &str) -> Self {
         let host = Self {
             folder: tempfile::tempdir().expect("a folder"),
@@ -54,21 +54,17 @@ impl Host {
             ("run", "/run/libvirt"),
             ("log", "/var/log/libvirt"),
         ];
-        let mounts: String = binds
-            .iter()
-            .map(|(from, to)| {
-                format!(
-                    "mkdir -p {to}; mount --bind {} {to}\n",
-                    self.path(from).display()
-                )
-            })
-            .collect();
+        let bind = |(from, to): &(&str, &str)| {
+            let from = self.path(from);
+            format!("mkdir -p {to}; mount --bind {} {to}", from.display())
+        };
+        let mounts = binds.iter().map(bind).collect::<Vec<_>>().join("\n");
         let (cache, pid) = (cache(), self.path("libvirtd.pid"));
         let small = self.path("small");
         write(
             "start.sh",
             format!(
-                "set -e\nmount --make-rprivate /\n{mounts}mkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
+                "set -e\nmount --make-rprivate /\n{mounts}\nmkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
                 cache.display(),
                 small.display(),
                 pid.display()
@@ -84,7 +80,7 @@ impl Host {
         );
         let log = std::fs::File::create(self.path("out.log")).expect("a log");
         let _ = std::fs::remove_file(self.path("run/libvirt-sock"));
-        Command::new("unshare")
+        let mut daemon = Command::new("unshare")
             .args([
                 "--mount",
                 "--kill-child=SIGKILL",
@@ -98,6 +94,8 @@ impl Host {
             .stderr(log)
             .spawn()
             .expect("unshare is installed and we are root");
+        // It ends when somebody kills it, which is when it is waited for.
+        std::thread::spawn(move || daemon.wait());
         let deadline = Instant::now() + PATIENCE;
         while !self.answers() {
             let said = std::fs::read_to_string(self.path("out.log")).unwrap_or_default();
@@ -224,9 +222,10 @@ stdio_handler = "file"
 max_core = 0
 "#;
 
-const LIBVIRTD_CONF: &str = r#"listen_tls = 0
-listen_tcp = 0
-auth_unix_rw = "none"
+/// Without more settings nothing listens but the socket.
+const QUIET: &str = "listen_tls = 0\nlisten_tcp = 0";
+
+const LIBVIRTD_CONF: &str = r#"auth_unix_rw = "none"
 unix_sock_rw_perms = "0700"
 host_uuid_source = "machine-id"
 log_level = 3

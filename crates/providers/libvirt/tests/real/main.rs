@@ -16,5 +16,6 @@ mod kills;
 mod lab;
 mod life;
 mod many;
+mod ssh;
 mod storage;
 mod ways;

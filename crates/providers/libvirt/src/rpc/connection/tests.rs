@@ -137,8 +137,8 @@ async fn a_stream_is_cut_into_pieces_and_ends_when_it_was_taken() {
         stream.send(&data).await?;
         stream.finish().await
     };
-    let (sent, got) = tokio::join!(send, serve);
-    assert_eq!(sent, Ok(()));
+    let (outcome, got) = tokio::join!(send, serve);
+    assert_eq!(outcome, Ok(()));
     assert_eq!(got, data);
 }
 
