@@ -92,7 +92,10 @@ pub fn raise(config: &KubevirtConfig, provider: Option<&Provider>) -> KubevirtCo
         message: Some(message),
         name: Some(config.spec.name.clone()),
         created: created.map(|time| time.0.to_string()),
-        kubevirt_version: versions.and_then(|s| s.version.clone()),
+        // KubeVirt's own begin with a v; a provider that does not know it tells its own version there.
+        kubevirt_version: versions
+            .and_then(|s| s.version.clone())
+            .filter(|version| version.starts_with('v')),
         provider_ref: provider.and_then(|p| p.metadata.name.clone()),
         observed_generation: config.metadata.generation,
     }

@@ -134,7 +134,7 @@ async fn control_plane(
     let definitions = polyvirt_api::crds();
     let crds = async {
         install_crds(&client, &definitions).await?;
-        let detail = format!("{} kinds of infra.virtrigaud.io", definitions.len());
+        let detail = format!("{} kinds", definitions.len());
         Ok(((), Done::new("applied", detail)))
     };
     progress.step("resource definitions", crds).await?;
