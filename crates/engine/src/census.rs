@@ -111,7 +111,9 @@ impl Collector for Census {
 
 #[cfg(test)]
 mod tests {
-    use polyvirt_api::infra::{Provider, ProviderSpec, ProviderType, VMPhase, VirtualMachine};
+    use polyvirt_api::infra::{
+        Provider, ProviderSpec, ProviderType, VMPhase, VirtualMachine, VirtualMachineSpec,
+    };
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
 
@@ -120,7 +122,7 @@ mod tests {
     use crate::runtime::queue::Urgency;
 
     fn vm(name: &str, phase: Option<VMPhase>) -> VirtualMachine {
-        let mut vm = VirtualMachine::new(name, Default::default());
+        let mut vm = VirtualMachine::new(name, VirtualMachineSpec::default());
         vm.metadata.namespace = Some("ns".to_owned());
         vm.spec.provider_ref.name = "p".to_owned();
         vm.status.get_or_insert_default().phase = phase;

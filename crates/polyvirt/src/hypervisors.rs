@@ -77,7 +77,7 @@ pub struct Hypervisor {
     /// Who fetches images.
     pub images: Images,
     check: fn(&str) -> Result<(), Mistake>,
-    prepare: fn(Access) -> Result<Open, Mistake>,
+    prepare: fn(&Access) -> Result<Open, Mistake>,
 }
 
 impl Hypervisor {
@@ -87,7 +87,7 @@ impl Hypervisor {
     }
 
     /// Reads how it is to be reached, without going there. The error says what is wrong with endpoint or credentials.
-    pub fn prepare(&self, access: Access) -> Result<Open, Mistake> {
+    pub fn prepare(&self, access: &Access) -> Result<Open, Mistake> {
         (self.prepare)(access)
     }
 }
@@ -166,8 +166,8 @@ fn needs_no_credentials(access: &Access) {
     }
 }
 
-fn mock(access: Access) -> Result<Open, Mistake> {
-    needs_no_credentials(&access);
+fn mock(access: &Access) -> Result<Open, Mistake> {
+    needs_no_credentials(access);
     let config = match &access.endpoint {
         Some(url) => MockConfig::from_url(url),
         None => MockConfig::from_env(|name| access.environment.get(name)),
@@ -179,8 +179,8 @@ fn mock(access: Access) -> Result<Open, Mistake> {
     }))
 }
 
-fn qemu(access: Access) -> Result<Open, Mistake> {
-    needs_no_credentials(&access);
+fn qemu(access: &Access) -> Result<Open, Mistake> {
+    needs_no_credentials(access);
     let url = access.endpoint.as_deref().unwrap_or(QEMU_HOME);
     let config = told(QemuConfig::from_url(url))?;
     Ok(Box::new(move || {
@@ -192,7 +192,7 @@ fn qemu(access: Access) -> Result<Open, Mistake> {
     }))
 }
 
-fn libvirt(access: Access) -> Result<Open, Mistake> {
+fn libvirt(access: &Access) -> Result<Open, Mistake> {
     let url = access.endpoint.as_deref().unwrap_or(LIBVIRT_HOME);
     let secret = |(key, value): (&str, &Bytes)| (key.to_owned(), Secret::new(value.to_vec()));
     let credentials = access.credentials.iter().map(secret).collect();
@@ -207,7 +207,7 @@ fn libvirt(access: Access) -> Result<Open, Mistake> {
 }
 
 /// Without credentials it is the KubeVirt of the cluster that the provider runs in.
-fn kubevirt(access: Access) -> Result<Open, Mistake> {
+fn kubevirt(access: &Access) -> Result<Open, Mistake> {
     let unsaid = if access.credentials.is_empty() {
         "kubevirt://in-cluster"
     } else {

@@ -97,7 +97,7 @@ impl Registry {
         if let Some(server) = self.made(&key, &made_from) {
             return Ok(inside(server, made_from));
         }
-        let open = linked.prepare(access(provider, credentials));
+        let open = linked.prepare(&access(provider, credentials));
         let server = Arc::new(InProcess::new(open.map_err(problem)?));
         self.servers()
             .insert(key, (made_from.clone(), server.clone()));

@@ -116,9 +116,10 @@ impl Kind {
         let version = &crd.spec.versions[0].name;
         let (group, plural) = (&crd.spec.group, &crd.spec.names.plural);
         let of_the_cluster = crd.spec.scope == "Cluster";
-        let place = match of_the_cluster {
-            true => String::new(),
-            false => format!("/namespaces/{namespace}"),
+        let place = if of_the_cluster {
+            String::new()
+        } else {
+            format!("/namespaces/{namespace}")
         };
         Self {
             client: client.clone(),

@@ -15,7 +15,7 @@ use polyvirt_dialects::vitistack::settings::ConfigsNamespace;
 use polyvirt_dialects::vitistack::{Controller, Metrics, Settings};
 use polyvirt_engine::link::session::Connector;
 use polyvirt_engine::manager::{Config, Manager};
-use polyvirt_engine::provider::{Place, Runtime, Way};
+use polyvirt_engine::provider::{NoWay, Place, Runtime, Way};
 use polyvirt_plan::{Problem, Reason};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_testkit::{install_crds, namespace, shared};
@@ -53,7 +53,7 @@ pub struct Fleet(Mutex<HashMap<String, Arc<Mock>>>);
 
 #[async_trait]
 impl Runtime for Fleet {
-    async fn way(&self, provider: &ProviderObject) -> Result<Way, Problem> {
+    async fn way(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
         let name = provider.metadata.name.as_deref().unwrap_or_default();
         let found = self.0.lock().unwrap().get(name).cloned();
         let missing = || {

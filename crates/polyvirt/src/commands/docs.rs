@@ -9,7 +9,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
 use polyvirt_admission::ReviewLabels;
-use polyvirt_api::infra::{Provider, ProviderSpec, ProviderType, VirtualMachine};
+use polyvirt_api::infra::{
+    Provider, ProviderSpec, ProviderType, VirtualMachine, VirtualMachineSpec,
+};
 use polyvirt_contract::ErrorKind;
 use polyvirt_engine::census::Census;
 use polyvirt_engine::context::Stores;
@@ -193,7 +195,7 @@ fn sampled_reviews() -> polyvirt_admission::Metrics {
 /// One VM on one Provider.
 fn sampled_census() -> Census {
     let stores = Arc::<Stores>::default();
-    let mut vm = VirtualMachine::new("web", Default::default());
+    let mut vm = VirtualMachine::new("web", VirtualMachineSpec::default());
     vm.spec.provider_ref.name = "playground".to_owned();
     stores.vms.watched(vm);
     let mut provider = Provider::new("playground", ProviderSpec::new(ProviderType::Mock));

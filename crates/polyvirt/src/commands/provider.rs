@@ -76,7 +76,7 @@ async fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>
     };
     let linked = hypervisors::find(options.kind.into());
     let linked = linked.context("This hypervisor is not part of this program")?;
-    let open = linked.prepare(access)?;
+    let open = linked.prepare(&access)?;
     Ok(open().await?)
 }
 

@@ -19,8 +19,11 @@ impl<W: Write> Write for OneLine<W> {
             None => (event, &b""[..]),
         };
         let mut safe = Vec::with_capacity(event.len());
-        for byte in line {
-            put(&mut safe, *byte);
+        for (at, byte) in line.iter().enumerate() {
+            match byte {
+                0x1b if is_colour(&line[at + 1..]) => safe.push(*byte),
+                byte => put(&mut safe, *byte),
+            }
         }
         safe.extend_from_slice(end);
         self.0.write_all(&safe)?;
@@ -32,12 +35,20 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// The escape that begins a colour is the logger's own: it spells out those of others by itself.
+/// Whether what follows an escape chooses a colour, which harms nobody; others move the cursor, or worse.
+fn is_colour(rest: &[u8]) -> bool {
+    let Some(rest) = rest.strip_prefix(b"[") else {
+        return false;
+    };
+    let end = rest.iter().find(|b| !b.is_ascii_digit() && **b != b';');
+    end == Some(&b'm')
+}
+
 fn put(safe: &mut Vec<u8>, byte: u8) {
     match byte {
         b'\n' => safe.extend_from_slice(b"\\n"),
         b'\r' => safe.extend_from_slice(b"\\r"),
-        0x00..=0x08 | 0x0b..=0x1a | 0x1c..=0x1f | 0x7f => {
+        0x00..=0x08 | 0x0b..=0x1f | 0x7f => {
             safe.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
         }
         _ => safe.push(byte),

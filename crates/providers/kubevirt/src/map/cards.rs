@@ -64,7 +64,7 @@ fn card(index: usize, nic: &NicSpec, option: &NetworkOption, identity: &str) -> 
     Ok(Card {
         name: nic.name.clone(),
         mac,
-        model: model(&nic.model)?,
+        model: model(option.model.as_deref().unwrap_or(&nic.model))?,
         binding: binding(index, option, attachment.is_some())?,
         attachment,
     })

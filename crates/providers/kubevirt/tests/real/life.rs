@@ -48,6 +48,7 @@ fn rich(lab: &Lab, name: &str) -> polyvirt_contract::model::CreateVm {
             NetworkOption {
                 attachment: Some(attachment),
                 binding: None,
+                model: None,
             },
         )]
         .into(),

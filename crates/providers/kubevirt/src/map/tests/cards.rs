@@ -28,6 +28,7 @@ fn cards_are_plugged_in_where_they_belong() {
                 ..nic("named")
             },
             nic("option"),
+            nic("old"),
         ];
         let attachment = Attachment {
             name: "sriov-net".to_owned(),
@@ -36,8 +37,18 @@ fn cards_are_plugged_in_where_they_belong() {
         let option = NetworkOption {
             attachment: Some(attachment),
             binding: Some("sriov".to_owned()),
+            model: None,
         };
         options.networks.insert("option".to_owned(), option);
+        let option = NetworkOption {
+            attachment: Some(Attachment {
+                name: "legacy".to_owned(),
+                ..Attachment::default()
+            }),
+            model: Some("rtl8139".to_owned()),
+            ..NetworkOption::default()
+        };
+        options.networks.insert("old".to_owned(), option);
     });
     let card = "DOMAIN/devices/interfaces";
     says(
@@ -53,6 +64,7 @@ fn cards_are_plugged_in_where_they_belong() {
             ("POD/networks/2/multus/networkName", json!("sriov-net")),
             (&format!("{card}/2/sriov"), json!({})),
             (&format!("{card}/2/model"), Value::Null),
+            (&format!("{card}/3/model"), json!("rtl8139")),
         ],
     );
 }
@@ -94,6 +106,7 @@ fn what_can_never_work_names_its_field() {
                 NetworkOption {
                     attachment: None,
                     binding: Some("sriov".to_owned()),
+                    model: None,
                 },
             );
         }),
