@@ -4,6 +4,7 @@
 #
 #   KEEP=1          leaves the cluster running, to look around
 #   PROFILE         Cargo profile of the image: fast
+#   PROGRAM         a program that is built already, instead: CI takes the one that its tests have built
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

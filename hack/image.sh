@@ -10,6 +10,8 @@
 #
 #   IMG, TAG            name and tag: ghcr.io/polyvirt/polyvirt and the version; IMG may hold a tag itself
 #   PROFILE             Cargo profile: release, or fast for a quick one
+#   PROGRAM             a program that is built already, to try it in a cluster: it comes stripped and with its libraries,
+#                       so that the image is larger than one that is released, and has no SBOM
 #   CA_BUNDLE           authorities to trust; without it those of Mozilla, from the package ca-certificates
 #   SOURCE_DATE_EPOCH   the time of all files; without it that of the last commit
 set -euo pipefail
@@ -43,9 +45,14 @@ triple() { echo "$(uname -m)-unknown-linux-musl"; }
 digest() { sha256sum "$1" | cut -d' ' -f1; }
 
 check_tools() {
-  { command -v musl-gcc && command -v jq; } >/dev/null || hack/packages.sh musl-tools jq
-  command -v musl-gcc >/dev/null || die "no musl-gcc, which a static program needs: install musl-tools"
+  command -v jq >/dev/null || hack/packages.sh jq
   command -v jq >/dev/null || die "no jq: install it"
+  [ -n "${PROGRAM:-}" ] || check_static_tools
+}
+
+check_static_tools() {
+  command -v musl-gcc >/dev/null || hack/packages.sh musl-tools
+  command -v musl-gcc >/dev/null || die "no musl-gcc, which a static program needs: install musl-tools"
   rustup target list --installed | grep -qx "$(triple)" || rustup target add "$(triple)"
 }
 
@@ -59,6 +66,19 @@ program() {
     nice cargo build --locked --package polyvirt --profile "$PROFILE" --target "$(triple)" >&2
   echo "target/$(triple)/$PROFILE/polyvirt"
 }
+
+# put ROOT: the program, and what it needs to run.
+put() {
+  if [ -z "${PROGRAM:-}" ]; then
+    install -m 0755 "$(program)" "$1/polyvirt"
+  else
+    install -m 0755 --strip "$PROGRAM" "$1/polyvirt"
+    libraries "$PROGRAM" | xargs -r cp --parents --dereference --target-directory "$1"
+  fi
+}
+
+# The files that the dynamic linker would load, and itself.
+libraries() { ldd "$1" | grep -o '/[^ ]*' | sort -u; }
 
 # Not the machine's own bundle, which may hold authorities that only its owner trusts.
 authorities() {
@@ -74,7 +94,7 @@ authorities() {
 root() {
   local root=$1
   mkdir -p "$root/etc/ssl/certs" "$root/tmp"
-  install -m 0755 "$(program)" "$root/polyvirt"
+  put "$root"
   authorities >"$root/etc/ssl/certs/ca-certificates.crt"
   echo 'nonroot:x:65532:65532:nonroot:/:/sbin/nologin' >"$root/etc/passwd"
   echo 'nonroot:x:65532:' >"$root/etc/group"
@@ -148,7 +168,12 @@ tell_size() {
   local bytes
   bytes=$(stat -c %s "$TAR")
   say "$(reference): $TAR, $(awk -v b="$bytes" 'BEGIN { printf "%.1f MiB", b / 1048576 }') compressed, program $(stat -c %s "$1/root/polyvirt" | awk '{ printf "%.1f MiB", $1 / 1048576 }'), sha256 $(digest "$TAR")"
-  [ "$bytes" -le $((MAX_MIB * 1048576)) ] || die "the image is larger than $MAX_MIB MiB"
+  [ -n "${PROGRAM:-}" ] || [ "$bytes" -le $((MAX_MIB * 1048576)) ] || die "the image is larger than $MAX_MIB MiB"
+}
+
+sbom() {
+  cargo run --quiet --locked --package xtask -- sbom "$(triple)" >"$DIST/sbom.cdx.json"
+  say "$DIST/sbom.cdx.json: $(jq '.components | length' "$DIST/sbom.cdx.json") components"
 }
 
 build() {
@@ -158,8 +183,7 @@ build() {
   trap 'rm -rf "$WORK"' EXIT
   layout "$WORK"
   pack "$WORK/layout" >"$TAR"
-  cargo run --quiet --locked --package xtask -- sbom "$(triple)" >"$DIST/sbom.cdx.json"
-  say "$DIST/sbom.cdx.json: $(jq '.components | length' "$DIST/sbom.cdx.json") components"
+  [ -n "${PROGRAM:-}" ] || sbom
   tell_size "$WORK"
   if has_docker; then docker load --quiet --input "$TAR"; fi
 }

@@ -95,7 +95,7 @@ fn silent_feeds(client: &Client, scope: &Scope, stores: &Arc<Stores>) -> Vec<Fee
             let (sender, receiver) = watch::channel(false);
             let (shared, told) = (stores.clone(), stores.clone());
             let feed = objects(
-                scope.api(client.clone()),
+                client.clone(),
                 scope.clone(),
                 shared,
                 |stores| &stores.$field,

@@ -213,7 +213,7 @@ impl Manager {
                 let (sender, receiver) = watch::channel(false);
                 let (stores, dispatcher) = (stores.clone(), dispatcher.clone());
                 let feed = objects(
-                    scope.api(self.client.clone()),
+                    self.client.clone(),
                     scope.clone(),
                     stores,
                     |stores| &stores.$field,

@@ -5,6 +5,7 @@ pub mod dispatch;
 pub mod events;
 pub mod key;
 pub mod kube_cluster;
+pub mod loose;
 pub mod queue;
 pub mod repeats;
 pub mod snapshot_index;

@@ -1,13 +1,13 @@
 //! Watches of Kubernetes into the caches.
 
 use std::collections::HashSet;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
-use kube::core::{DeserializeGuard, NamespaceResourceScope, PartialObjectMeta};
+use kube::core::{ApiResource, NamespaceResourceScope, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::runtime::dispatch::{Dispatcher, Source};
 use crate::runtime::key::ObjectKey;
+use crate::runtime::loose::Loose;
 use crate::runtime::store::{Change, Store};
 use crate::runtime::trim::{self, Compact};
 use crate::runtime::vanished::Vanishing;
@@ -61,7 +62,7 @@ impl Scope {
 
 /// Keeps a cache up to date for ever, and tells the dispatcher. `listed` turns true with the first complete list.
 pub async fn objects<K, S>(
-    api: Api<DeserializeGuard<K>>,
+    client: Client,
     scope: Scope,
     stores: Arc<S>,
     pick: fn(&S) -> &Store<K>,
@@ -74,13 +75,11 @@ pub async fn objects<K, S>(
         + Vanishing
         + Clone
         + DeserializeOwned
-        + Debug
         + Send
         + Sync
         + 'static,
 {
-    let config = watcher::Config::default().any_semantic().page_size(PAGE);
-    let mut stream = watcher(api, config).default_backoff().boxed();
+    let mut events = events(client, &scope, &ApiResource::erase::<K>(&()));
     let mut feed = Feed {
         store: pick(&stores),
         scope,
@@ -88,7 +87,7 @@ pub async fn objects<K, S>(
         fresh: None,
         listed,
     };
-    while let Some(event) = stream.next().await {
+    while let Some(event) = events.next().await {
         match event {
             Ok(event) => feed.take(event),
             Err(error) => {
@@ -96,6 +95,18 @@ pub async fn objects<K, S>(
             }
         }
     }
+}
+
+type Events = BoxStream<'static, watcher::Result<watcher::Event<Loose>>>;
+
+/// What happens to the objects of a kind, for ever.
+fn events(client: Client, scope: &Scope, kind: &ApiResource) -> Events {
+    let api = match scope {
+        Scope::Cluster => Api::all_with(client, kind),
+        Scope::Namespace(name) => Api::namespaced_with(client, name, kind),
+    };
+    let config = watcher::Config::default().any_semantic().page_size(PAGE);
+    watcher(api, config).default_backoff().boxed()
 }
 
 struct Feed<'a, K, T> {
@@ -109,13 +120,13 @@ struct Feed<'a, K, T> {
 
 impl<K, T> Feed<'_, K, T>
 where
-    K: Resource<DynamicType = ()> + Compact + Vanishing + Clone,
+    K: Resource<DynamicType = ()> + Compact + Vanishing + Clone + DeserializeOwned,
     T: Fn(Change<K>, Source),
 {
-    fn take(&mut self, event: watcher::Event<DeserializeGuard<K>>) {
+    fn take(&mut self, event: watcher::Event<Loose>) {
         match event {
             watcher::Event::Init => self.fresh = Some(HashSet::new()),
-            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => self.apply(object),
+            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => self.apply(&object),
             watcher::Event::Delete(object) => self.delete(&object),
             watcher::Event::InitDone => self.complete(),
         }
@@ -131,26 +142,26 @@ where
     }
 
     /// One object that cannot be read stops nobody else.
-    fn apply(&mut self, object: DeserializeGuard<K>) {
-        let key = ObjectKey::of(&object);
+    fn apply(&mut self, object: &Loose) {
+        let key = ObjectKey::of(object);
         if let Some(fresh) = &mut self.fresh {
             fresh.insert(key.clone());
         }
-        match object.0 {
+        match object.read::<K>() {
             Ok(object) => {
                 if let Some(change) = self.store.watched(trim::for_cache(object)) {
                     (self.tell)(change, self.source());
                 }
             }
             Err(error) => {
-                tracing::error!(kind = %K::kind(&()), object = %key, error = %error.error, "cannot read the object; it is left alone");
+                tracing::error!(kind = %K::kind(&()), object = %key, %error, "cannot read the object; it is left alone");
             }
         }
     }
 
-    fn delete(&self, object: &DeserializeGuard<K>) {
-        let change = match &object.0 {
-            Ok(object) => self.removed(object),
+    fn delete(&self, object: &Loose) {
+        let change = match object.read::<K>() {
+            Ok(object) => self.removed(&object),
             Err(_) => self.store.remove_key(&ObjectKey::of(object)),
         };
         if let Some(change) = change {

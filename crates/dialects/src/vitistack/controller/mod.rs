@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use kube::{Api, Client};
+use kube::Client;
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::manager::Shared;
 use polyvirt_engine::next::Next;
@@ -115,7 +115,7 @@ impl Controller {
                 let (sender, receiver) = watch::channel(false);
                 let controller = self.clone();
                 let feed = objects(
-                    scope.api(self.client.clone()),
+                    self.client.clone(),
                     scope.clone(),
                     self.stores.clone(),
                     |stores: &Stores| &stores.$field,
@@ -139,7 +139,7 @@ impl Controller {
         let (sender, receiver) = watch::channel(false);
         let controller = self.clone();
         let feed = objects(
-            Api::all(self.client.clone()),
+            self.client.clone(),
             Scope::Cluster,
             self.stores.clone(),
             |stores: &Stores| &stores.classes,
