@@ -1,12 +1,38 @@
 {{/* What the manager may do with the objects of the namespaces in which it works. */}}
 {{- define "polyvirt.workRules" -}}
+# Kinds that are made for others too: Machines become VirtualMachines and Providers.
 - apiGroups: [infra.virtrigaud.io]
-  resources: ["*"]
-  verbs: [get, list, watch, create, update, patch, delete]
-# Machines of Viti Stack; */finalizers is what lets them own what is made for them.
+  resources: [virtualmachines, providers]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [infra.virtrigaud.io]
+  resources: [vmclasses, vmimages, vmnetworkattachments]
+  verbs: [list, watch, patch]
+- apiGroups: [infra.virtrigaud.io]
+  resources: [vmsnapshots]
+  verbs: [list, watch, patch, delete]
+- apiGroups: [infra.virtrigaud.io]
+  resources: [virtualmachines/status, providers/status, vmclasses/status, vmimages/status, vmnetworkattachments/status, vmsnapshots/status]
+  verbs: [patch]
+# Machines of Viti Stack.
 - apiGroups: [vitistack.io]
-  resources: ["*"]
-  verbs: [get, list, watch, create, update, patch, delete]
+  resources: [machines, kubevirtconfigs]
+  verbs: [list, watch, patch]
+- apiGroups: [vitistack.io]
+  resources: [networkconfigurations]
+  verbs: [list, watch, create, patch]
+- apiGroups: [vitistack.io]
+  resources: [networknamespaces]
+  verbs: [list, watch]
+- apiGroups: [vitistack.io]
+  resources: [machines/status, kubevirtconfigs/status]
+  verbs: [patch]
+# What lets them own the objects that are made for them, on clusters that ask for it.
+- apiGroups: [infra.virtrigaud.io]
+  resources: [providers/finalizers]
+  verbs: [update]
+- apiGroups: [vitistack.io]
+  resources: [machines/finalizers, kubevirtconfigs/finalizers]
+  verbs: [update]
 # Credentials of hypervisors, user data, and the certificates of Remote providers.
 - apiGroups: [""]
   resources: [secrets]

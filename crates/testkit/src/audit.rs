@@ -19,7 +19,7 @@ pub(crate) const POLICY: &str = r#"{
 "#;
 
 /// One request and its outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// `get`, `create`, `patch`, …
     pub verb: String,
@@ -27,6 +27,8 @@ pub struct Entry {
     pub user: String,
     /// What the caller called itself, empty if it did not.
     pub user_agent: String,
+    /// The API group of the object, empty for the core.
+    pub group: String,
     /// The plural, with its subresource if one was asked: `virtualmachines/status`. Empty for paths
     /// that are no resource, such as `/readyz`.
     pub resource: String,
@@ -124,6 +126,8 @@ struct User {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ObjectRef {
+    #[serde(rename = "apiGroup")]
+    group: String,
     resource: String,
     subresource: String,
     namespace: String,
@@ -147,6 +151,7 @@ impl From<Event> for Entry {
             verb: event.verb,
             user: event.user.username,
             user_agent: event.user_agent,
+            group: object.group,
             resource,
             namespace: object.namespace,
             name: object.name,

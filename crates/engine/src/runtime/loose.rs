@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn a_list_with_an_object_that_does_not_fit_is_still_a_list() {
         let wrong = CLASS.replace("2,", "\"two\",").replace("small", "wrong");
-        let list = format!(r#"{{"metadata": {{"resourceVersion": "7"}}, "items": [{CLASS}, {wrong}]}}"#);
+        let list =
+            format!(r#"{{"metadata": {{"resourceVersion": "7"}}, "items": [{CLASS}, {wrong}]}}"#);
         let list: ObjectList<Loose> = serde_json::from_str(&list).unwrap();
         assert!(list.items[0].read::<VMClass>().is_ok());
         let error = list.items[1].read::<VMClass>().unwrap_err().to_string();

@@ -126,7 +126,9 @@ where
     fn take(&mut self, event: watcher::Event<Loose>) {
         match event {
             watcher::Event::Init => self.fresh = Some(HashSet::new()),
-            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => self.apply(&object),
+            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+                self.apply(&object)
+            }
             watcher::Event::Delete(object) => self.delete(&object),
             watcher::Event::InitDone => self.complete(),
         }

@@ -107,6 +107,7 @@ mod tests {
         Entry {
             verb: verb.into(),
             user: "admin".into(),
+            group: String::new(),
             user_agent: agent.into(),
             resource: resource.into(),
             namespace: "n".into(),

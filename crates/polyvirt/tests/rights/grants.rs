@@ -1,0 +1,82 @@
+//! Rights, as roles grant them and as requests use them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use polyvirt_testkit::audit::Entry;
+use serde_json::Value;
+
+use crate::cluster::{NAMESPACE, manifests};
+
+/// One verb on one resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grant {
+    group: String,
+    resource: String,
+    verb: String,
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} {}", self.group, self.resource, self.verb)
+    }
+}
+
+impl Grant {
+    /// The right that a request needed, if it was for a resource. Reviews of one's own rights need none.
+    pub fn of(entry: &Entry) -> Option<Self> {
+        let own = entry.resource.starts_with("selfsubject");
+        (!entry.resource.is_empty() && !own).then(|| Self {
+            group: entry.group.clone(),
+            resource: entry.resource.clone(),
+            verb: entry.verb.clone(),
+        })
+    }
+
+    /// `*/finalizers` is a right that no request names: it lets objects be owned.
+    fn is_asked_for(&self) -> bool {
+        !self.resource.ends_with("/finalizers")
+    }
+}
+
+fn words(list: &Value) -> Vec<String> {
+    let list = list.as_array().cloned().unwrap_or_default();
+    list.iter()
+        .map(|word| word.as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn of_rule(rule: &Value) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    for group in words(&rule["apiGroups"]) {
+        for resource in words(&rule["resources"]) {
+            assert_ne!(resource, "*", "a role names what it grants: {rule}");
+            grants.extend(words(&rule["verbs"]).into_iter().map(|verb| Grant {
+                group: group.clone(),
+                resource: resource.clone(),
+                verb,
+            }));
+        }
+    }
+    grants
+}
+
+fn is_of_the_manager(object: &Value) -> bool {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let metadata = &object["metadata"];
+    let here = metadata["namespace"].is_null() || metadata["namespace"] == NAMESPACE;
+    ["Role", "ClusterRole"].contains(&kind) && metadata["name"] == "polyvirt-manager" && here
+}
+
+/// All that the shipped roles grant the manager.
+pub fn shipped() -> BTreeSet<Grant> {
+    let roles: Vec<_> = manifests().into_iter().filter(is_of_the_manager).collect();
+    assert_eq!(roles.len(), 2, "one for the cluster, one for its namespace");
+    let rules = roles
+        .iter()
+        .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
+    rules
+        .flat_map(|rule| of_rule(&rule))
+        .filter(Grant::is_asked_for)
+        .collect()
+}

@@ -1,0 +1,116 @@
+//! All that a manager can be asked for.
+
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, sample, until};
+
+const INFRA: &str = "infra.virtrigaud.io/v1beta1";
+
+/// Each kind that the manager looks after, made, changed and deleted.
+pub async fn everything(cluster: &Cluster) {
+    let plain = sample("mock.yaml");
+    let snapshot = sample("snapshot.yaml");
+    apply_all(cluster, &plain).await;
+    seen(
+        cluster,
+        INFRA,
+        "VirtualMachine",
+        "web",
+        "/status/phase",
+        "Running",
+    )
+    .await;
+    apply_all(cluster, &snapshot).await;
+    seen(
+        cluster,
+        INFRA,
+        "VMSnapshot",
+        "before-update",
+        "/status/phase",
+        "Ready",
+    )
+    .await;
+    remote_provider(cluster).await;
+    machines(cluster).await;
+    for object in snapshot.iter().chain(plain.iter().rev()) {
+        cluster.delete(object).await;
+    }
+}
+
+async fn apply_all(cluster: &Cluster, objects: &[Value]) {
+    for object in objects {
+        cluster.apply(object.clone()).await;
+    }
+}
+
+async fn seen(cluster: &Cluster, version: &str, kind: &str, name: &str, path: &str, value: &str) {
+    let api = cluster.objects(version, kind, "default").await;
+    until(&format!("{kind} {name}: {path} is {value}"), async || {
+        let object = serde_json::to_value(api.get_opt(name).await.unwrap()).unwrap();
+        (object.pointer(path)? == value).then_some(())
+    })
+    .await;
+}
+
+async fn is_there(cluster: &Cluster, version: &str, kind: &str, name: &str) {
+    seen(cluster, version, kind, name, "/metadata/name", name).await;
+}
+
+/// There is no kubelet here, so its pods never come; all that stands around them does.
+async fn remote_provider(cluster: &Cluster) {
+    let provider = json!({
+        "apiVersion": INFRA, "kind": "Provider",
+        "metadata": {"name": "inside", "namespace": "default"},
+        "spec": {"type": "mock", "endpoint": "mock:///tmp/vms", "runtime": {"mode": "Remote"}},
+    });
+    let name = "virtrigaud-provider-default-inside";
+    cluster.apply(provider.clone()).await;
+    is_there(cluster, "apps/v1", "Deployment", name).await;
+    is_there(cluster, "networking.k8s.io/v1", "NetworkPolicy", name).await;
+    is_there(cluster, "v1", "Secret", &format!("{name}-tls")).await;
+    cluster.delete(&provider).await;
+}
+
+/// A cluster that does not answer: the Machine waits for it, and what it becomes is there.
+async fn machines(cluster: &Cluster) {
+    let mut objects = sample("vitistack.yaml");
+    objects.insert(
+        0,
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "cluster-east-kubeconfig", "namespace": "default"},
+            "stringData": {"kubeconfig": nowhere().to_string()},
+        }),
+    );
+    // The VM of the sample for the mock has the name of a Machine.
+    objects.retain(|object| object["metadata"]["name"] != "web");
+    apply_all(cluster, &objects).await;
+    is_there(cluster, INFRA, "Provider", "cluster-east").await;
+    is_there(cluster, INFRA, "VirtualMachine", "worker").await;
+    release(cluster, "worker").await;
+    release(cluster, "node").await;
+    for object in objects.iter().rev() {
+        cluster.delete(object).await;
+    }
+}
+
+/// Its cluster will not come back.
+async fn release(cluster: &Cluster, machine: &str) {
+    let api = cluster
+        .objects("vitistack.io/v1alpha1", "Machine", "default")
+        .await;
+    let forced = json!({"metadata": {"annotations": {"vitistack.io/force-delete": "true"}}});
+    api.patch(machine, &PatchParams::default(), &Patch::Merge(&forced))
+        .await
+        .unwrap();
+}
+
+fn nowhere() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "a", "user": {"token": "t"}}],
+    })
+}
