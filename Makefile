@@ -83,7 +83,7 @@ test-chart: ## helm lint and helm template with several values; config/default i
 	@hack/chart.sh check
 
 .PHONY: e2e
-e2e: ## A real node, the image, the chart, a VM, death of a manager, upgrade, uninstall: as root (KEEP=1 leaves it running)
+e2e: ## A real node, the image, the chart, a VM, death of a manager, upgrade, uninstall: as root (KEEP=1 leaves it running, PROGRAM=path saves the build)
 	@KEEP='$(KEEP)' hack/e2e.sh
 
 .PHONY: test-e2e
