@@ -15,11 +15,14 @@
   verbs: [patch]
 # Machines of Viti Stack.
 - apiGroups: [vitistack.io]
-  resources: [machines, kubevirtconfigs]
+  resources: [machines]
   verbs: [list, watch, patch]
 - apiGroups: [vitistack.io]
+  resources: [kubevirtconfigs]
+  verbs: [get, list, watch]
+- apiGroups: [vitistack.io]
   resources: [networkconfigurations]
-  verbs: [list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [vitistack.io]
   resources: [networknamespaces]
   verbs: [list, watch]
@@ -39,8 +42,8 @@
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, list, watch]
-- apiGroups: ["", events.k8s.io]
+  verbs: [get]
+- apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 # Remote providers.
@@ -55,21 +58,21 @@
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list]
 {{- end -}}
 
 {{/* What it may do in its own namespace. */}}
 {{- define "polyvirt.ownRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update, patch]
-- apiGroups: ["", events.k8s.io]
+  verbs: [get, watch, create, update]
+- apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 # The one that leads marks its pod, and unmarks the one that did.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, patch]
+  verbs: [list, patch]
 # The certificate authority of Remote providers, and the certificate of the webhooks. The chart makes both Secrets, empty.
 - apiGroups: [""]
   resources: [secrets]
@@ -96,7 +99,7 @@
 # Sizes of Machines belong to the cluster.
 - apiGroups: [vitistack.io]
   resources: [machineclasses]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 # What tells this cluster from others: a VM is owned by its Machine only where both are in one.
 - apiGroups: [""]
   resources: [namespaces]
@@ -106,7 +109,7 @@
 - apiGroups: [apiregistration.k8s.io]
   resources: [apiservices]
   resourceNames: [v1.subresources.polyvirt.io]
-  verbs: [get, patch]
+  verbs: [patch]
 # Whether a person may do what they ask the gateway for.
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]

@@ -14,8 +14,8 @@ use tracing_subscriber::{EnvFilter, Registry};
 use crate::cli::{Audience, Global, LogFormat};
 use one_line::OneLine;
 
-/// Libraries say little, unless the filter names them.
-const QUIET: &str = "kube_client=warn,kube_runtime=warn,hyper=warn,h2=warn,rustls=warn,tower=warn";
+/// Libraries say little, unless the filter names them. That a request failed is said by whoever made it, with what it was for.
+const QUIET: &str = "kube_client=warn,kube_client::client::builder=off,kube_runtime=warn,hyper=warn,h2=warn,rustls=warn,tower=warn";
 
 /// For commands that people wait for: what went wrong is said once, by the command itself.
 const SILENT: &str = "kube_client=off,kube_runtime=off,hyper=off,h2=off,rustls=off,tower=off";

@@ -81,7 +81,8 @@ pub async fn start() -> Cluster {
 
 /// The API server has no way to the manager here, so the webhooks are there but are not asked.
 fn asks_nobody(mut object: Value) -> Value {
-    for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
+    let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
+    for webhook in webhooks.into_iter().flatten() {
         webhook["namespaceSelector"] = json!({"matchLabels": {"nobody": "ever"}});
         webhook["objectSelector"] = json!({"matchLabels": {"nobody": "ever"}});
     }
@@ -175,7 +176,7 @@ impl Cluster {
     }
 
     /// Starts the manager with the arguments of the Deployment that are not ports.
-    pub async fn manager(&self) -> Manager {
+    pub async fn manager(&self, pod: &str) -> Manager {
         let mut command = Command::new(PROGRAM);
         command
             .args([
@@ -194,7 +195,7 @@ impl Cluster {
             .arg("--webhook-configuration-name=polyvirt")
             .arg("--kubeconfig")
             .arg(self.kubeconfig().await)
-            .env("POD_NAME", "manager-0")
+            .env("POD_NAME", pod)
             .env("POD_NAMESPACE", NAMESPACE)
             .env(
                 "POLYVIRT_MANAGER_LABELS",

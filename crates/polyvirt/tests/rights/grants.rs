@@ -23,14 +23,20 @@ impl fmt::Display for Grant {
 }
 
 impl Grant {
-    /// The right that a request needed, if it was for a resource. Reviews of one's own rights need none.
-    pub fn of(entry: &Entry) -> Option<Self> {
-        let own = entry.resource.starts_with("selfsubject");
-        (!entry.resource.is_empty() && !own).then(|| Self {
-            group: entry.group.clone(),
-            resource: entry.resource.clone(),
-            verb: entry.verb.clone(),
-        })
+    /// The rights that a request needed: none if it was for no resource or for one's own rights, and two if it applied an
+    /// object that was not there.
+    pub fn of(entry: &Entry) -> Vec<Self> {
+        let free = entry.resource.is_empty() || entry.resource.starts_with("selfsubject");
+        let made = (entry.verb == "patch" && entry.code == 201).then_some("create");
+        let verbs = made.into_iter().chain([entry.verb.as_str()]);
+        verbs
+            .filter(|_| !free)
+            .map(|verb| Self {
+                group: entry.group.clone(),
+                resource: entry.resource.clone(),
+                verb: verb.to_owned(),
+            })
+            .collect()
     }
 
     /// `*/finalizers` is a right that no request names: it lets objects be owned.

@@ -10,7 +10,6 @@ const INFRA: &str = "infra.virtrigaud.io/v1beta1";
 /// Each kind that the manager looks after, made, changed and deleted.
 pub async fn everything(cluster: &Cluster) {
     let plain = sample("mock.yaml");
-    let snapshot = sample("snapshot.yaml");
     apply_all(cluster, &plain).await;
     seen(
         cluster,
@@ -21,21 +20,25 @@ pub async fn everything(cluster: &Cluster) {
         "Running",
     )
     .await;
-    apply_all(cluster, &snapshot).await;
-    seen(
-        cluster,
-        INFRA,
-        "VMSnapshot",
-        "before-update",
-        "/status/phase",
-        "Ready",
-    )
-    .await;
+    snapshot(cluster).await;
     remote_provider(cluster).await;
     machines(cluster).await;
-    for object in snapshot.iter().chain(plain.iter().rev()) {
+    for object in plain.iter().rev() {
         cluster.delete(object).await;
     }
+}
+
+/// It grows old at once, so that the manager deletes it.
+async fn snapshot(cluster: &Cluster) {
+    let mut snapshot = sample("snapshot.yaml").remove(0);
+    snapshot["spec"]["retentionPolicy"] = json!({"maxAge": "1s", "gracePeriod": "0s"});
+    cluster.apply(snapshot).await;
+    let snapshots = cluster.objects(INFRA, "VMSnapshot", "default").await;
+    until("the snapshot is too old and gone", async || {
+        let found = snapshots.get_opt("before-update").await.unwrap();
+        found.is_none().then_some(())
+    })
+    .await;
 }
 
 async fn apply_all(cluster: &Cluster, objects: &[Value]) {
@@ -69,6 +72,19 @@ async fn remote_provider(cluster: &Cluster) {
     is_there(cluster, "apps/v1", "Deployment", name).await;
     is_there(cluster, "networking.k8s.io/v1", "NetworkPolicy", name).await;
     is_there(cluster, "v1", "Secret", &format!("{name}-tls")).await;
+    let mut moved = provider.clone();
+    moved["spec"]["runtime"]["mode"] = json!("InProcess");
+    cluster.apply(moved).await;
+    let deployments = cluster.objects("apps/v1", "Deployment", "default").await;
+    until("its Deployment is gone", async || {
+        deployments
+            .get_opt(name)
+            .await
+            .unwrap()
+            .is_none()
+            .then_some(())
+    })
+    .await;
     cluster.delete(&provider).await;
 }
 
