@@ -9,6 +9,7 @@
 //! libvirt remembers everything: a VM is a domain whose UUID is its owner's identity, with marks of ours in its metadata, and
 //! volumes that begin with that UUID. Nothing is kept here that another life of the provider would miss.
 
+mod addresses;
 mod check;
 mod clone;
 mod config;

@@ -16,6 +16,8 @@ mod kills;
 mod lab;
 mod life;
 mod many;
+mod rest;
 mod ssh;
 mod storage;
 mod ways;
+mod wire;
