@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use polyvirt_api::infra::ProviderType;
+use polyvirt_contract::grpc::ServerCheck;
 use polyvirt_contract::{Credentials, Provider, ProviderError};
 use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig};
 use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig, Secret};
@@ -23,8 +24,19 @@ pub struct Access {
     pub endpoint: Option<String>,
     /// What proves who asks.
     pub credentials: Credentials,
+    /// Whether the hypervisor's certificate is looked at: `Provider.spec.insecureSkipVerify`.
+    pub server_check: ServerCheck,
     /// Where words are looked up that an endpoint would say.
     pub environment: Environment,
+}
+
+/// What `spec.insecureSkipVerify` asks for.
+pub const fn server_check(insecure_skip_verify: bool) -> ServerCheck {
+    if insecure_skip_verify {
+        ServerCheck::Skip
+    } else {
+        ServerCheck::Full
+    }
 }
 
 /// The variables that a provider may read.
@@ -101,6 +113,9 @@ pub enum Mistake {
     /// The credentials.
     #[error("{0}")]
     Credentials(String),
+    /// That nobody is to look at the certificate.
+    #[error("{0}")]
+    ServerCheck(String),
 }
 
 fn told<T, E: std::fmt::Display>(read: Result<T, E>) -> Result<T, Mistake> {
@@ -159,8 +174,11 @@ pub fn fetching() -> Vec<ProviderType> {
     ours.map(|h| h.kind).chain(others).collect()
 }
 
-/// A hypervisor that asks nobody who they are has no use for a Secret.
+/// A hypervisor that asks nobody who they are has no use for a Secret, and shows no certificate.
 fn needs_no_credentials(access: &Access) {
+    if access.server_check == ServerCheck::Skip {
+        tracing::warn!(endpoint = ?access.endpoint, "insecureSkipVerify of this Provider does nothing: its hypervisor shows no certificate");
+    }
     if !access.credentials.is_empty() {
         tracing::warn!(endpoint = ?access.endpoint, "the credentials of this Provider are not used: its hypervisor asks for none");
     }
@@ -197,6 +215,8 @@ fn libvirt(access: &Access) -> Result<Open, Mistake> {
     let secret = |(key, value): (&str, &Bytes)| (key.to_owned(), Secret::new(value.to_vec()));
     let credentials = access.credentials.iter().map(secret).collect();
     let config = told(LibvirtConfig::from_url(url))?.with_credentials(credentials);
+    let config = config.with_server_check(access.server_check);
+    let config = config.map_err(|error| Mistake::ServerCheck(error.to_string()))?;
     Ok(Box::new(move || {
         let config = config.clone();
         Box::pin(async move {
@@ -220,6 +240,8 @@ fn kubevirt(access: &Access) -> Result<Open, Mistake> {
     let credentials = credentials.map(|(key, value)| (key.to_owned(), value.to_vec()));
     let config = config.with_credentials(&credentials.collect());
     let config = config.map_err(|error| Mistake::Credentials(error.to_string()))?;
+    let config = config.with_server_check(access.server_check);
+    let config = config.map_err(|error| Mistake::ServerCheck(error.to_string()))?;
     Ok(Box::new(move || {
         let config = config.clone();
         Box::pin(async move {
@@ -227,4 +249,30 @@ fn kubevirt(access: &Access) -> Result<Open, Mistake> {
             Ok(made)
         })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_nobody_looks_at_is_possible_where_there_is_one() {
+        for (kind, endpoint, allowed) in [
+            (ProviderType::Libvirt, "qemu+tls://h/system", true),
+            (ProviderType::Libvirt, "qemu+ssh://root@h/system", false),
+            (ProviderType::Libvirt, "qemu:///system", false),
+            (ProviderType::Kubevirt, "kubevirt://in-cluster", false),
+        ] {
+            let access = Access {
+                endpoint: Some(endpoint.to_owned()),
+                server_check: ServerCheck::Skip,
+                ..Access::default()
+            };
+            let prepared = find(kind).expect("linked").prepare(&access);
+            assert_eq!(prepared.is_ok(), allowed, "{endpoint}");
+            let mistake = prepared.err();
+            let told = mistake.is_none_or(|m| matches!(m, Mistake::ServerCheck(_)));
+            assert!(told, "{endpoint}");
+        }
+    }
 }
