@@ -1,5 +1,6 @@
 //! The hypervisors that are linked in. A new one is one entry of the table here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use polyvirt_api::infra::ProviderType;
 use polyvirt_contract::grpc::ServerCheck;
 use polyvirt_contract::{Credentials, Provider, ProviderError};
 use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig};
-use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig, Secret};
+use polyvirt_provider_libvirt::{LibvirtConfig, Secret};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_provider_qemu::{Qemu, QemuConfig};
 
@@ -142,7 +143,7 @@ pub const LINKED: &[Hypervisor] = &[
         kind: ProviderType::Libvirt,
         pods: Pods::Served,
         images: Images::FetchedByProvider,
-        check: |url| told(LibvirtConfig::from_url(url)).map(drop),
+        check: |url| told(LibvirtConfig::list_from_url(url)).map(drop),
         prepare: libvirt,
     },
     Hypervisor {
@@ -213,16 +214,17 @@ fn qemu(access: &Access) -> Result<Open, Mistake> {
 fn libvirt(access: &Access) -> Result<Open, Mistake> {
     let url = access.endpoint.as_deref().unwrap_or(LIBVIRT_HOME);
     let secret = |(key, value): (&str, &Bytes)| (key.to_owned(), Secret::new(value.to_vec()));
-    let credentials = access.credentials.iter().map(secret).collect();
-    let config = told(LibvirtConfig::from_url(url))?.with_credentials(credentials);
-    let config = config.with_server_check(access.server_check);
-    let config = config.map_err(|error| Mistake::ServerCheck(error.to_string()))?;
+    let credentials: BTreeMap<String, Secret> = access.credentials.iter().map(secret).collect();
+    let config = |one: LibvirtConfig| {
+        let one = one.with_credentials(credentials.clone());
+        one.with_server_check(access.server_check)
+    };
+    let all = told(LibvirtConfig::list_from_url(url))?.into_iter();
+    let all: Result<Vec<_>, _> = all.map(config).collect();
+    let all = all.map_err(|error| Mistake::ServerCheck(error.to_string()))?;
     Ok(Box::new(move || {
-        let config = config.clone();
-        Box::pin(async move {
-            let made: Arc<dyn Provider> = Libvirt::open(config);
-            Ok(made)
-        })
+        let all = all.clone();
+        Box::pin(async move { Ok(polyvirt_provider_libvirt::open_all(all)) })
     }))
 }
 

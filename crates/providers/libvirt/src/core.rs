@@ -24,7 +24,7 @@ use crate::rpc::{Event, LIFE_EVENT, Link, REBOOT_EVENT, Session};
 /// The provider without its outer shell.
 pub(crate) struct Core {
     pub(crate) config: Arc<LibvirtConfig>,
-    pub(crate) link: Link,
+    pub(crate) link: Arc<Link>,
     pub(crate) hub: Hub,
     pub(crate) tasks: Tasks,
     /// Held while names and addresses are given out.
@@ -34,6 +34,7 @@ pub(crate) struct Core {
     pub(crate) host: OnceCell<Host>,
     /// Held by whoever asks a guest where it is.
     pub(crate) asks: Semaphore,
+    told_all: AtomicBool,
     vms: Mutex<BTreeMap<Uuid, Arc<Vm>>>,
     revision: AtomicU64,
 }
@@ -163,6 +164,13 @@ impl Vm {
     }
 }
 
+/// Tells tasks of this provider from those of another, and from those of an earlier life.
+fn life(now: Duration) -> String {
+    static PROVIDERS: AtomicU64 = AtomicU64::new(0);
+    let number = PROVIDERS.fetch_add(1, Ordering::Relaxed);
+    format!("task-{:x}-{number}", now.as_millis())
+}
+
 impl Core {
     pub(crate) fn open(config: LibvirtConfig) -> Arc<Self> {
         let config = Arc::new(config);
@@ -178,14 +186,15 @@ impl Core {
         let now: Duration = now.unwrap_or_default();
         Arc::new(Self {
             config,
-            link,
-            tasks: Tasks::new(hub.clone(), format!("task-{:x}", now.as_millis())),
+            link: Arc::new(link),
+            tasks: Tasks::new(hub.clone(), life(now)),
             hub,
             admission: tokio::sync::Mutex::default(),
             stop: CancellationToken::new(),
             dirty,
             host: OnceCell::new(),
             asks: Semaphore::new(1),
+            told_all: AtomicBool::new(false),
             vms: Mutex::default(),
             // Higher than any number of an earlier life, unless the clock was set back.
             revision: AtomicU64::new(u64::try_from(now.as_micros()).unwrap_or(0)),
@@ -199,6 +208,15 @@ impl Core {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<Vm>>> {
         self.vms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all domains were seen once since this provider began.
+    pub(crate) fn has_told_all(&self) -> bool {
+        self.told_all.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_told_all(&self) {
+        self.told_all.store(true, Ordering::Relaxed);
     }
 
     /// All that were seen.

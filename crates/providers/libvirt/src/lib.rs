@@ -20,6 +20,7 @@ mod desired;
 mod disk_info;
 mod domain;
 mod errors;
+mod fleet;
 mod guest;
 mod image;
 mod inventory;
@@ -39,4 +40,5 @@ mod view;
 mod xml;
 
 pub use config::{Accel, Address, ConfigError, LibvirtConfig, Secret, Transport};
+pub use fleet::{Fleet, open_all};
 pub use provider::Libvirt;

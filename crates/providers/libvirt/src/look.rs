@@ -60,15 +60,16 @@ pub(crate) async fn keep_looking(core: Weak<Core>) {
 }
 
 impl Core {
-    async fn look_at(self: &Arc<Self>, uuids: impl IntoIterator<Item = Uuid>) {
-        let looks: Vec<BoxFuture<'static, ()>> = uuids
+    /// Fails if libvirt went away in between: then not all that is there was seen.
+    async fn look_at(self: &Arc<Self>, uuids: impl IntoIterator<Item = Uuid>) -> Result<()> {
+        let looks: Vec<BoxFuture<'static, Result<()>>> = uuids
             .into_iter()
             .map(|uuid| self.clone().look_once(uuid).boxed())
             .collect();
-        futures::stream::iter(looks)
-            .buffer_unordered(TOGETHER)
-            .collect::<()>()
-            .await;
+        let looks = futures::stream::iter(looks).buffer_unordered(TOGETHER);
+        looks
+            .fold(Ok(()), |all, one| std::future::ready(all.and(one)))
+            .await
     }
 
     /// Looks at a domain without anybody waiting: one that is slow to answer does not hold up others.
@@ -82,24 +83,28 @@ impl Core {
         }
         let look = self.clone().look_once(uuid);
         tokio::spawn(async move {
-            look.await;
+            // A new session looks at everything anyway.
+            let _ = look.await;
             drop(turn);
         });
     }
 
-    async fn look_once(self: Arc<Self>, uuid: Uuid) {
+    /// Looks at a domain, and later again if that cannot be done for a reason of its own.
+    async fn look_once(self: Arc<Self>, uuid: Uuid) -> Result<()> {
         let vm = self.entry(uuid);
-        if let Err(error) = self.look(&vm).await {
-            tracing::debug!(vm = %uuid, %error, "A VM could not be looked at");
-            // A new session looks at everything anyway.
-            if error.kind != ErrorKind::Unavailable {
-                let dirty = self.dirty.clone();
-                tokio::spawn(async move {
-                    tokio::time::sleep(AGAIN).await;
-                    dirty.mark(uuid);
-                });
-            }
+        let Err(error) = self.look(&vm).await else {
+            return Ok(());
+        };
+        tracing::debug!(vm = %uuid, %error, "A VM could not be looked at");
+        if error.kind == ErrorKind::Unavailable {
+            return Err(error);
         }
+        let dirty = self.dirty.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(AGAIN).await;
+            dirty.mark(uuid);
+        });
+        Ok(())
     }
 
     /// Looks at every domain, tells of those that are gone, and goes on with what was left half done.
@@ -108,11 +113,12 @@ impl Core {
         for vm in self.all() {
             vm.asking().ask_again(Again::Repair);
         }
-        self.look_at(there.iter().map(|domain| domain.uuid)).await;
+        self.look_at(there.iter().map(|domain| domain.uuid)).await?;
         let known = self.all().into_iter();
         let gone = known.filter(|vm| there.iter().all(|domain| domain.uuid != vm.uuid));
         self.look_at(gone.map(|vm| vm.uuid).collect::<Vec<_>>())
-            .await;
+            .await?;
+        self.set_told_all();
         for vm in self.all() {
             match vm.state().stage {
                 Stage::Whole => {}
@@ -135,7 +141,8 @@ impl Core {
         let gone = self.all().into_iter().map(|vm| vm.uuid);
         let gone = gone.filter(|uuid| figures.iter().all(|of| of.domain.uuid != *uuid));
         let all: Vec<Uuid> = stale.map(|of| of.domain.uuid).chain(gone).collect();
-        self.look_at(all).await;
+        self.look_at(all).await?;
+        self.set_told_all();
         Ok(self.states())
     }
 

@@ -16,6 +16,7 @@ use url::{parts, transport};
 const KEYS: &[&str] = &[
     "accel",
     "allowPlaintext",
+    "host",
     "imageHosts",
     "network",
     "pkipath",
@@ -83,6 +84,8 @@ pub struct LibvirtConfig {
     pub accel: Accel,
     /// Servers from which images may be fetched.
     pub image_hosts: Reach,
+    /// The host's name for placement; `None` for the one that libvirt tells.
+    pub host: Option<String>,
     /// Where downloads lie on their way to libvirt.
     pub scratch: PathBuf,
     /// Whether the server's certificate is looked at. SSH always looks at host keys.
@@ -122,6 +125,9 @@ pub enum ConfigError {
         "The endpoint holds a password; put it into the credentials Secret under the key password"
     )]
     PasswordInUrl,
+    /// More hosts than one Provider can have.
+    #[error("The endpoint names {0} hosts; one Provider can have 64, so make several")]
+    TooMany(usize),
     /// Host keys are never skipped.
     #[error(
         "The key of an SSH host is always verified; take insecureSkipVerify away, and put the line of ssh-keyscan into known_hosts of the credentials"
@@ -142,7 +148,26 @@ pub enum ConfigError {
     },
 }
 
+/// Hosts of one Provider.
+const MOST_HOSTS: usize = 64;
+
 impl LibvirtConfig {
+    /// Reads a `Provider.spec.endpoint` that may name several hosts, with commas between them.
+    pub fn list_from_url(urls: &str) -> Result<Vec<Self>, ConfigError> {
+        // A comma in an option belongs to that option.
+        let mut rest = urls;
+        let mut all = Vec::new();
+        while let Some(at) = rest.find(",qemu") {
+            all.push(Self::from_url(rest[..at].trim())?);
+            rest = &rest[at + 1..];
+        }
+        all.push(Self::from_url(rest.trim())?);
+        if all.len() > MOST_HOSTS {
+            return Err(ConfigError::TooMany(all.len()));
+        }
+        Ok(all)
+    }
+
     /// Reads a `Provider.spec.endpoint`.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         let parts = parts(url)?;
@@ -158,6 +183,7 @@ impl LibvirtConfig {
             network: None,
             accel: Accel::default(),
             image_hosts: Reach::default(),
+            host: None,
             scratch: std::env::temp_dir(),
             server_check: ServerCheck::Full,
             credentials: BTreeMap::new(),
@@ -221,6 +247,8 @@ impl LibvirtConfig {
             "pool" if value.is_empty() => return Err(bad("the name of a storage pool")),
             "pool" => value.clone_into(&mut self.pool),
             "network" if value.is_empty() => return Err(bad("the name of a network")),
+            "host" if value.is_empty() => return Err(bad("a name for the host")),
+            "host" => self.host = Some(value.to_owned()),
             "network" => self.network = Some(value.to_owned()),
             "accel" => self.accel = accel(value).ok_or_else(|| bad("ask, kvm or tcg"))?,
             "imageHosts" => self.image_hosts = reach(value).ok_or_else(|| bad("others or any"))?,

@@ -92,3 +92,23 @@ fn only_tls_can_go_without_verification() {
     let config = config.with_server_check(ServerCheck::Skip);
     assert_eq!(config.expect("allowed").server_check, ServerCheck::Skip);
 }
+
+#[test]
+fn one_endpoint_may_name_several_hosts() {
+    let urls = "qemu+ssh://a/system?pool=x,y,qemu+tls://b/system?host=hv-b,qemu:///system";
+    let all = LibvirtConfig::list_from_url(urls).expect("readable");
+    let public: Vec<_> = all.iter().map(LibvirtConfig::public).collect();
+    assert_eq!(public[..2], ["ssh:a:22", "tls:b:16514"]);
+    assert_eq!((all.len(), all[0].pool.as_str()), (3, "x,y"));
+    assert_eq!(all[1].host.as_deref(), Some("hv-b"));
+    assert_eq!(
+        LibvirtConfig::list_from_url("qemu:///system").map(|all| all.len()),
+        Ok(1)
+    );
+    let many = vec!["qemu:///system"; 65].join(",");
+    assert_eq!(
+        LibvirtConfig::list_from_url(&many),
+        Err(ConfigError::TooMany(65))
+    );
+    assert!(LibvirtConfig::list_from_url("qemu:///system,qemu:///x").is_err());
+}

@@ -12,6 +12,7 @@
 mod changes;
 mod conformance;
 mod host;
+mod hosts;
 mod kills;
 mod lab;
 mod life;
