@@ -27,6 +27,8 @@ pub struct Access {
     pub credentials: Credentials,
     /// Whether the hypervisor's certificate is looked at: `Provider.spec.insecureSkipVerify`.
     pub server_check: ServerCheck,
+    /// Tells this provider from others of the same hypervisor, in this life and the next; empty if it has no name.
+    pub instance: String,
     /// Where words are looked up that an endpoint would say.
     pub environment: Environment,
 }
@@ -216,7 +218,9 @@ fn libvirt(access: &Access) -> Result<Open, Mistake> {
     let secret = |(key, value): (&str, &Bytes)| (key.to_owned(), Secret::new(value.to_vec()));
     let credentials: BTreeMap<String, Secret> = access.credentials.iter().map(secret).collect();
     let config = |one: LibvirtConfig| {
-        let one = one.with_credentials(credentials.clone());
+        let one = one
+            .with_credentials(credentials.clone())
+            .with_instance(&access.instance);
         one.with_server_check(access.server_check)
     };
     let all = told(LibvirtConfig::list_from_url(url))?.into_iter();

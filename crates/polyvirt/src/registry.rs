@@ -41,6 +41,7 @@ fn access(provider: &ProviderObject, credentials: Credentials) -> Access {
     Access {
         endpoint: provider.spec.endpoint.clone(),
         credentials,
+        instance: provider.metadata.uid.clone().unwrap_or_default(),
         server_check: hypervisors::server_check(provider.spec.insecure_skip_verify),
         ..Access::default()
     }

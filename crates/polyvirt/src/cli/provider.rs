@@ -45,6 +45,15 @@ pub struct ProviderCommand {
     /// Do not look at the hypervisor's certificate, as Provider.spec.insecureSkipVerify
     #[arg(long, env = "TLS_INSECURE_SKIP_VERIFY")]
     pub insecure_skip_verify: bool,
+    /// A name that tells this provider from others of the same hypervisor, such as the UID of its object
+    #[arg(
+        long,
+        env = "PROVIDER_INSTANCE",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
+    pub instance: String,
     /// End when this process ends, which started this one
     #[arg(long, hide = true, value_name = "PID")]
     pub with_parent: Option<i32>,

@@ -18,6 +18,7 @@ const KEYS: &[&str] = &[
     "allowPlaintext",
     "host",
     "imageHosts",
+    "instance",
     "network",
     "pkipath",
     "pool",
@@ -86,6 +87,8 @@ pub struct LibvirtConfig {
     pub image_hosts: Reach,
     /// The host's name for placement; `None` for the one that libvirt tells.
     pub host: Option<String>,
+    /// Tells this provider from others that use the same libvirt, in this life and the next; empty if it has no name.
+    pub instance: String,
     /// Where downloads lie on their way to libvirt.
     pub scratch: PathBuf,
     /// Whether the server's certificate is looked at. SSH always looks at host keys.
@@ -184,6 +187,7 @@ impl LibvirtConfig {
             accel: Accel::default(),
             image_hosts: Reach::default(),
             host: None,
+            instance: String::new(),
             scratch: std::env::temp_dir(),
             server_check: ServerCheck::Full,
             credentials: BTreeMap::new(),
@@ -198,6 +202,15 @@ impl LibvirtConfig {
     #[must_use]
     pub fn with_credentials(mut self, credentials: BTreeMap<String, Secret>) -> Self {
         self.credentials.extend(credentials);
+        self
+    }
+
+    /// The same with a name for this provider, unless the endpoint gives one.
+    #[must_use]
+    pub fn with_instance(mut self, name: &str) -> Self {
+        if self.instance.is_empty() {
+            name.clone_into(&mut self.instance);
+        }
         self
     }
 
@@ -246,6 +259,7 @@ impl LibvirtConfig {
         match key {
             "pool" if value.is_empty() => return Err(bad("the name of a storage pool")),
             "pool" => value.clone_into(&mut self.pool),
+            "instance" => value.clone_into(&mut self.instance),
             "network" if value.is_empty() => return Err(bad("the name of a network")),
             "host" if value.is_empty() => return Err(bad("a name for the host")),
             "host" => self.host = Some(value.to_owned()),

@@ -1,7 +1,7 @@
 //! The contract, call by call: who has the VM, and then the same call there.
 
 use async_trait::async_trait;
-use futures::future::{join_all, try_join_all};
+use futures::future::join_all;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskInfo, ExecOutput,
@@ -101,8 +101,14 @@ impl Provider for Fleet {
     }
 
     async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
-        let all = self.hosts.iter().map(|host| host.image_delete(image));
-        try_join_all(all).await.map(drop)
+        let answers = join_all(self.hosts.iter().map(|host| host.image_delete(image))).await;
+        let absent =
+            |answer: &Result<()>| matches!(answer, Err(e) if e.kind == ErrorKind::NotFound);
+        let nowhere = answers.iter().all(absent);
+        let mut told = answers
+            .into_iter()
+            .filter(|answer| nowhere || !absent(answer));
+        told.find(Result::is_err).unwrap_or(Ok(()))
     }
 
     async fn disk_info(

@@ -17,6 +17,8 @@ mod kills;
 mod lab;
 mod life;
 mod many;
+mod modern;
+mod openssh;
 mod rest;
 mod ssh;
 mod storage;
