@@ -114,9 +114,10 @@ async fn create_fifty(url: &str) {
     provider.validate().await.expect("libvirt answers");
     let before = memory_kib("VmRSS:");
     let begun = Instant::now();
-    let all = (0..NEW).map(|number| async {
+    let provider = &provider;
+    let all = (0..NEW).map(|number| async move {
         let created = provider.create(small(number)).await.expect("accepted");
-        finished(&provider, created.task).await;
+        finished(provider, created.task).await;
         created.id
     });
     let ids = join_all(all).await;
