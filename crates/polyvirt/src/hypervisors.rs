@@ -1,13 +1,15 @@
 //! The hypervisors that are linked in. A new one is one entry of the table here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use polyvirt_api::infra::ProviderType;
+use polyvirt_contract::grpc::ServerCheck;
 use polyvirt_contract::{Credentials, Provider, ProviderError};
 use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig};
-use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig, Secret};
+use polyvirt_provider_libvirt::{LibvirtConfig, Secret};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_provider_qemu::{Qemu, QemuConfig};
 
@@ -23,8 +25,21 @@ pub struct Access {
     pub endpoint: Option<String>,
     /// What proves who asks.
     pub credentials: Credentials,
+    /// Whether the hypervisor's certificate is looked at: `Provider.spec.insecureSkipVerify`.
+    pub server_check: ServerCheck,
+    /// Tells this provider from others of the same hypervisor, in this life and the next; empty if it has no name.
+    pub instance: String,
     /// Where words are looked up that an endpoint would say.
     pub environment: Environment,
+}
+
+/// What `spec.insecureSkipVerify` asks for.
+pub const fn server_check(insecure_skip_verify: bool) -> ServerCheck {
+    if insecure_skip_verify {
+        ServerCheck::Skip
+    } else {
+        ServerCheck::Full
+    }
 }
 
 /// The variables that a provider may read.
@@ -101,6 +116,9 @@ pub enum Mistake {
     /// The credentials.
     #[error("{0}")]
     Credentials(String),
+    /// That nobody is to look at the certificate.
+    #[error("{0}")]
+    ServerCheck(String),
 }
 
 fn told<T, E: std::fmt::Display>(read: Result<T, E>) -> Result<T, Mistake> {
@@ -127,7 +145,7 @@ pub const LINKED: &[Hypervisor] = &[
         kind: ProviderType::Libvirt,
         pods: Pods::Served,
         images: Images::FetchedByProvider,
-        check: |url| told(LibvirtConfig::from_url(url)).map(drop),
+        check: |url| told(LibvirtConfig::list_from_url(url)).map(drop),
         prepare: libvirt,
     },
     Hypervisor {
@@ -159,8 +177,11 @@ pub fn fetching() -> Vec<ProviderType> {
     ours.map(|h| h.kind).chain(others).collect()
 }
 
-/// A hypervisor that asks nobody who they are has no use for a Secret.
+/// A hypervisor that asks nobody who they are has no use for a Secret, and shows no certificate.
 fn needs_no_credentials(access: &Access) {
+    if access.server_check == ServerCheck::Skip {
+        tracing::warn!(endpoint = ?access.endpoint, "insecureSkipVerify of this Provider does nothing: its hypervisor shows no certificate");
+    }
     if !access.credentials.is_empty() {
         tracing::warn!(endpoint = ?access.endpoint, "the credentials of this Provider are not used: its hypervisor asks for none");
     }
@@ -195,14 +216,19 @@ fn qemu(access: &Access) -> Result<Open, Mistake> {
 fn libvirt(access: &Access) -> Result<Open, Mistake> {
     let url = access.endpoint.as_deref().unwrap_or(LIBVIRT_HOME);
     let secret = |(key, value): (&str, &Bytes)| (key.to_owned(), Secret::new(value.to_vec()));
-    let credentials = access.credentials.iter().map(secret).collect();
-    let config = told(LibvirtConfig::from_url(url))?.with_credentials(credentials);
+    let credentials: BTreeMap<String, Secret> = access.credentials.iter().map(secret).collect();
+    let config = |one: LibvirtConfig| {
+        let one = one
+            .with_credentials(credentials.clone())
+            .with_instance(&access.instance);
+        one.with_server_check(access.server_check)
+    };
+    let all = told(LibvirtConfig::list_from_url(url))?.into_iter();
+    let all: Result<Vec<_>, _> = all.map(config).collect();
+    let all = all.map_err(|error| Mistake::ServerCheck(error.to_string()))?;
     Ok(Box::new(move || {
-        let config = config.clone();
-        Box::pin(async move {
-            let made: Arc<dyn Provider> = Libvirt::open(config);
-            Ok(made)
-        })
+        let all = all.clone();
+        Box::pin(async move { Ok(polyvirt_provider_libvirt::open_all(all)) })
     }))
 }
 
@@ -220,6 +246,8 @@ fn kubevirt(access: &Access) -> Result<Open, Mistake> {
     let credentials = credentials.map(|(key, value)| (key.to_owned(), value.to_vec()));
     let config = config.with_credentials(&credentials.collect());
     let config = config.map_err(|error| Mistake::Credentials(error.to_string()))?;
+    let config = config.with_server_check(access.server_check);
+    let config = config.map_err(|error| Mistake::ServerCheck(error.to_string()))?;
     Ok(Box::new(move || {
         let config = config.clone();
         Box::pin(async move {
@@ -227,4 +255,30 @@ fn kubevirt(access: &Access) -> Result<Open, Mistake> {
             Ok(made)
         })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_nobody_looks_at_is_possible_where_there_is_one() {
+        for (kind, endpoint, allowed) in [
+            (ProviderType::Libvirt, "qemu+tls://h/system", true),
+            (ProviderType::Libvirt, "qemu+ssh://root@h/system", false),
+            (ProviderType::Libvirt, "qemu:///system", false),
+            (ProviderType::Kubevirt, "kubevirt://in-cluster", false),
+        ] {
+            let access = Access {
+                endpoint: Some(endpoint.to_owned()),
+                server_check: ServerCheck::Skip,
+                ..Access::default()
+            };
+            let prepared = find(kind).expect("linked").prepare(&access);
+            assert_eq!(prepared.is_ok(), allowed, "{endpoint}");
+            let mistake = prepared.err();
+            let told = mistake.is_none_or(|m| matches!(m, Mistake::ServerCheck(_)));
+            assert!(told, "{endpoint}");
+        }
+    }
 }

@@ -29,6 +29,11 @@ fn problem(mistake: Mistake) -> Problem {
         Mistake::Credentials(text) => {
             Problem::new(Reason::SecretInvalid, "spec.credentialSecretRef", text)
         }
+        Mistake::ServerCheck(text) => Problem::new(
+            Reason::InvalidConfiguration,
+            "spec.insecureSkipVerify",
+            text,
+        ),
     }
 }
 
@@ -36,6 +41,8 @@ fn access(provider: &ProviderObject, credentials: Credentials) -> Access {
     Access {
         endpoint: provider.spec.endpoint.clone(),
         credentials,
+        instance: provider.metadata.uid.clone().unwrap_or_default(),
+        server_check: hypervisors::server_check(provider.spec.insecure_skip_verify),
         ..Access::default()
     }
 }
@@ -89,8 +96,9 @@ impl Registry {
         };
         let credentials = credentials::read(&self.client, provider).await?;
         let made_from = format!(
-            "{:?} {}",
+            "{:?} {} {}",
             provider.spec.endpoint,
+            provider.spec.insecure_skip_verify,
             credentials::mark(&credentials)
         );
         let key = ObjectKey::of(provider);

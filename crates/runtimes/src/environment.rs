@@ -39,6 +39,8 @@ pub fn variables(provider: &Provider, callers: Callers) -> Vec<(&'static str, St
         .clone()
         .filter(|endpoint| !endpoint.is_empty());
     all.extend(endpoint.map(|endpoint| ("PROVIDER_ENDPOINT", endpoint)));
+    let uid = provider.metadata.uid.clone();
+    all.extend(uid.map(|uid| ("PROVIDER_INSTANCE", uid)));
     all.extend(link(callers));
     all.extend(defaults(provider));
     all

@@ -24,6 +24,7 @@ pub use serve::{Listen, ServeError, ServeOptions, serve};
 pub use server::Server;
 pub use status::{from_status, to_status};
 pub use tls::{Clients, Pem, ServerCheck, ServerTls, TlsError, TlsFiles, TlsSource};
+pub use tls_unchecked::Unchecked;
 
 /// Enough for any message of `provider.v1`; the list of all VMs is the largest.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;

@@ -7,11 +7,13 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
+/// Believes every server that holds the key of the certificate it shows.
 #[derive(Debug)]
-pub(super) struct Unchecked(Arc<CryptoProvider>);
+pub struct Unchecked(Arc<CryptoProvider>);
 
 impl Unchecked {
-    pub(super) const fn new(crypto: Arc<CryptoProvider>) -> Self {
+    /// With the algorithms by which handshakes are checked.
+    pub const fn new(crypto: Arc<CryptoProvider>) -> Self {
         Self(crypto)
     }
 }

@@ -72,6 +72,8 @@ async fn provider(options: &ProviderCommand) -> anyhow::Result<Arc<dyn Provider>
     let access = Access {
         endpoint: options.endpoint.clone(),
         credentials: credentials.context("The credentials cannot be read")?,
+        instance: options.instance.clone(),
+        server_check: hypervisors::server_check(options.insecure_skip_verify),
         environment: Environment::Own,
     };
     let linked = hypervisors::find(options.kind.into());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
+use polyvirt_contract::grpc::ServerCheck;
 
 use crate::kubeconfig::{self, KubeconfigProblem};
 
@@ -34,6 +35,8 @@ pub struct KubevirtConfig {
     pub connect: Duration,
     /// How long any one request may take.
     pub deadline: Duration,
+    /// Whether the server's certificate is looked at.
+    pub server_check: ServerCheck,
     kubeconfig: Option<String>,
 }
 
@@ -72,6 +75,11 @@ pub enum ConfigError {
         "The credentials lack the key kubeconfig; put a kubeconfig there, or use kubevirt://in-cluster"
     )]
     NoKubeconfig,
+    /// The cluster's own authority is at hand.
+    #[error(
+        "In the cluster its own certificate authority is at hand, so nothing goes unverified; take insecureSkipVerify away"
+    )]
+    Verified,
     /// The kubeconfig cannot be used.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigProblem),
@@ -85,6 +93,7 @@ impl KubevirtConfig {
             namespace: None,
             connect: Duration::from_secs(5),
             deadline: Duration::from_secs(20),
+            server_check: ServerCheck::Full,
             kubeconfig: None,
         }
     }
@@ -144,6 +153,16 @@ impl KubevirtConfig {
         Ok(self)
     }
 
+    /// The same with what `spec.insecureSkipVerify` says. A kubeconfig's own word for it is never taken: who writes a Secret
+    /// does not decide whom this program trusts.
+    pub fn with_server_check(mut self, check: ServerCheck) -> Result<Self, ConfigError> {
+        if check == ServerCheck::Skip && self.place == Place::InCluster {
+            return Err(ConfigError::Verified);
+        }
+        self.server_check = check;
+        Ok(self)
+    }
+
     /// The settings of a client.
     pub(crate) async fn client_config(&self) -> Result<kube::Config, ConfigError> {
         let mut config = match (&self.place, &self.kubeconfig) {
@@ -161,6 +180,12 @@ impl KubevirtConfig {
         // Every call has a deadline of its own; what is tried again is the caller's to decide.
         config.default_retry = false;
         config.proxy_url = None;
+        if self.server_check == ServerCheck::Skip {
+            tracing::warn!(cluster = %config.cluster_url, "The certificate of this cluster is not looked at, as spec.insecureSkipVerify says: whoever is in between gets its credentials");
+            config.accept_invalid_certs = true;
+            // With an authority the client would look at the certificate all the same.
+            config.root_cert = None;
+        }
         Ok(config)
     }
 }
@@ -222,5 +247,22 @@ mod tests {
         assert_eq!(answer, Err(ConfigError::NoKubeconfig));
         let inside = KubevirtConfig::from_url("kubevirt://in-cluster").expect("readable");
         assert!(inside.with_credentials(&BTreeMap::new()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn only_the_provider_says_that_a_certificate_is_not_looked_at() {
+        let inside = KubevirtConfig::from_url("kubevirt://in-cluster").expect("readable");
+        let refused = inside.with_server_check(ServerCheck::Skip);
+        assert_eq!(refused, Err(ConfigError::Verified));
+        let kubeconfig = br#"{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://a:6443"}}], "users": [{"name": "u", "user": {"token": "t"}}]}"#;
+        let credentials = BTreeMap::from([(KUBECONFIG_KEY.to_owned(), kubeconfig.to_vec())]);
+        for (check, skips) in [(ServerCheck::Full, false), (ServerCheck::Skip, true)] {
+            let config = KubevirtConfig::from_url("kubevirt://kubeconfig").expect("readable");
+            let config = config.with_credentials(&credentials).expect("usable");
+            let config = config.with_server_check(check).expect("allowed");
+            let client = config.client_config().await.expect("usable");
+            assert_eq!(client.accept_invalid_certs, skips);
+        }
     }
 }

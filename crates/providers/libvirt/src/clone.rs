@@ -74,6 +74,7 @@ async fn plan(core: &Arc<Core>, session: &Session, request: &CloneVm) -> Result<
     let uuid = create::new_uuid(request.owner.as_ref())?;
     let config = source.config()?;
     let mut marks = marks_of(&config, uuid, request)?;
+    marks.maker.clone_from(&core.config.instance);
     if !custom.tags.is_empty() {
         marks.tags.clone_from(&custom.tags);
     }

@@ -1,6 +1,6 @@
 //! What all parts share: the link to libvirt, what is known of each VM, tasks, and the stream of changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -11,20 +11,20 @@ use polyvirt_contract::{ErrorKind, Identity, ProviderError, Result, VmId};
 use polyvirt_provider_kit::hub::Hub;
 use polyvirt_provider_kit::tasks::Tasks;
 use polyvirt_provider_kit::uuid::Uuid;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::addresses::{Again, Asking};
 use crate::config::LibvirtConfig;
 use crate::domain::Machine;
 use crate::errors;
 use crate::inventory::Host;
-use crate::look::Guest;
-use crate::rpc::{Event, Link, Session};
+use crate::rpc::{Event, LIFE_EVENT, Link, REBOOT_EVENT, Session};
 
 /// The provider without its outer shell.
 pub(crate) struct Core {
     pub(crate) config: Arc<LibvirtConfig>,
-    pub(crate) link: Link,
+    pub(crate) link: Arc<Link>,
     pub(crate) hub: Hub,
     pub(crate) tasks: Tasks,
     /// Held while names and addresses are given out.
@@ -32,6 +32,9 @@ pub(crate) struct Core {
     pub(crate) stop: CancellationToken,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) host: OnceCell<Host>,
+    /// Held by whoever asks a guest where it is.
+    pub(crate) asks: Semaphore,
+    told_all: AtomicBool,
     vms: Mutex<BTreeMap<Uuid, Arc<Vm>>>,
     revision: AtomicU64,
 }
@@ -45,8 +48,9 @@ pub(crate) struct Vm {
     pub(crate) look: tokio::sync::Mutex<()>,
     /// Told of every look that saw a change.
     pub(crate) changed: Notify,
-    /// Whether the agent is being asked for addresses.
-    pub(crate) followed: AtomicBool,
+    /// Whether a look is about to begin, which will see all that happened so far.
+    pub(crate) awaits_look: AtomicBool,
+    asking: Mutex<Asking>,
     known: Mutex<Known>,
 }
 
@@ -58,7 +62,6 @@ pub(crate) struct Known {
     pub(crate) config: Option<Machine>,
     /// The machine as it runs.
     pub(crate) live: Option<Machine>,
-    pub(crate) guest: Guest,
 }
 
 /// Which domains must be looked at.
@@ -72,7 +75,8 @@ pub(crate) struct Dirty {
 #[derive(Default)]
 pub(crate) struct Marked {
     pub(crate) all: bool,
-    pub(crate) some: BTreeSet<Uuid>,
+    /// With the reason to ask the guest again, if there is one.
+    pub(crate) some: BTreeMap<Uuid, Option<Again>>,
 }
 
 impl Dirty {
@@ -83,11 +87,19 @@ impl Dirty {
     /// Something happened to a domain. As many as there are can wait here, and no more.
     pub(crate) fn event(&self, event: &Event) {
         tracing::trace!(message = event.procedure, vm = %event.domain, "libvirt tells");
-        self.mark(event.domain);
+        let turned = event.procedure == LIFE_EVENT || event.procedure == REBOOT_EVENT;
+        self.insert(event.domain, turned.then_some(Again::Happened));
     }
 
     pub(crate) fn mark(&self, uuid: Uuid) {
-        self.lock().some.insert(uuid);
+        self.insert(uuid, None);
+    }
+
+    fn insert(&self, uuid: Uuid, again: Option<Again>) {
+        let mut marked = self.lock();
+        let why = marked.some.entry(uuid).or_default();
+        *why = (*why).max(again);
+        drop(marked);
         self.woken.notify_one();
     }
 
@@ -109,7 +121,8 @@ impl Vm {
             change: tokio::sync::Mutex::default(),
             look: tokio::sync::Mutex::default(),
             changed: Notify::new(),
-            followed: AtomicBool::new(false),
+            awaits_look: AtomicBool::new(false),
+            asking: Mutex::default(),
             known: Mutex::default(),
         }
     }
@@ -145,13 +158,17 @@ impl Vm {
         self.lock().live.clone()
     }
 
-    pub(crate) fn guest(&self) -> Guest {
-        self.lock().guest.clone()
+    /// What its guest has told, and who is asking it. Not to be held across an await.
+    pub(crate) fn asking(&self) -> MutexGuard<'_, Asking> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    pub(crate) fn set_guest(&self, guest: Guest) {
-        self.lock().guest = guest;
-    }
+/// Tells tasks of this provider from those of another, and from those of an earlier life.
+fn life(now: Duration) -> String {
+    static PROVIDERS: AtomicU64 = AtomicU64::new(0);
+    let number = PROVIDERS.fetch_add(1, Ordering::Relaxed);
+    format!("task-{:x}-{number}", now.as_millis())
 }
 
 impl Core {
@@ -169,13 +186,15 @@ impl Core {
         let now: Duration = now.unwrap_or_default();
         Arc::new(Self {
             config,
-            link,
-            tasks: Tasks::new(hub.clone(), format!("task-{:x}", now.as_millis())),
+            link: Arc::new(link),
+            tasks: Tasks::new(hub.clone(), life(now)),
             hub,
             admission: tokio::sync::Mutex::default(),
             stop: CancellationToken::new(),
             dirty,
             host: OnceCell::new(),
+            asks: Semaphore::new(1),
+            told_all: AtomicBool::new(false),
             vms: Mutex::default(),
             // Higher than any number of an earlier life, unless the clock was set back.
             revision: AtomicU64::new(u64::try_from(now.as_micros()).unwrap_or(0)),
@@ -189,6 +208,15 @@ impl Core {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<Vm>>> {
         self.vms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all domains were seen once since this provider began.
+    pub(crate) fn has_told_all(&self) -> bool {
+        self.told_all.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_told_all(&self) {
+        self.told_all.store(true, Ordering::Relaxed);
     }
 
     /// All that were seen.

@@ -139,6 +139,10 @@ pub(crate) async fn resume(core: &Arc<Core>, vm: &Vm) -> Result<Created> {
         Stage::Whole => None,
         Stage::Deleting => return Err(not_now(vm, "is being deleted; wait until it is gone")),
         Stage::Creating => {
+            if made_by_another(core, vm) {
+                let why = "is being made by another provider of this libvirt; wait for that, or delete the domain by hand";
+                return Err(not_now(vm, why));
+            }
             let Some(begun) = core.tasks.find(&key(vm.uuid)) else {
                 // Left behind by an earlier life: it goes, and then it is made anew.
                 core.dirty.all();
@@ -237,6 +241,7 @@ async fn fill(core: &Arc<Core>, vm: &Arc<Vm>, mut marks: Marks, origin: Origin) 
         Origin::Clone(copy) => crate::clone::fill(core, vm.uuid, &mut marks, &copy).await?,
     }
     marks.stage = Stage::Whole;
+    marks.maker.clear();
     set_marks(core, vm.uuid, &marks, flags::CONFIG).await?;
     core.look(vm).await.map(drop)
 }
@@ -286,9 +291,14 @@ async fn make_disks(session: &Session, wanted: &Wanted) -> Result<()> {
     Ok(())
 }
 
+fn made_by_another(core: &Core, vm: &Vm) -> bool {
+    let marks = vm.config().ok().and_then(|config| config.marks);
+    marks.is_some_and(|marks| marks.is_made_by_another(&core.config.instance))
+}
+
 /// Removes a VM that an earlier session left half made, unless somebody is at work on it.
 pub(crate) fn give_up(core: &Arc<Core>, vm: &Arc<Vm>) {
-    if core.tasks.find(&key(vm.uuid)).is_none() {
+    if core.tasks.find(&key(vm.uuid)).is_none() && !made_by_another(core, vm) {
         tracing::info!(vm = %vm.uuid, "Removing a VM that was left half made");
         remove::go_on(core, vm);
     }

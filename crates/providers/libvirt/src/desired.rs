@@ -107,6 +107,7 @@ pub(crate) async fn of_new(
     let blank = Marks {
         owner: request.owner.clone(),
         stage: Stage::Creating,
+        maker: core.config.instance.clone(),
         pool: pool.name().to_owned(),
         ..Marks::default()
     };

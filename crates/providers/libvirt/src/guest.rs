@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use bytes::Bytes;
+use polyvirt_contract::Result;
 use polyvirt_contract::model::{ExecOutput, ExecRequest};
-use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::guest::{self, Told};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -16,12 +14,10 @@ use crate::errors;
 use crate::rpc::{Domain, RpcError, Session, code};
 
 /// How long the agent may take to answer, in seconds.
-const PATIENCE: i32 = 10;
+const PATIENCE: i32 = 5;
 /// How often a command that runs is looked at: first, and at most.
 const LOOK: Duration = Duration::from_millis(50);
 const SLOWEST_LOOK: Duration = Duration::from_secs(1);
-/// What a command may write.
-const MOST_OUTPUT: usize = 1 << 20;
 
 async fn call(
     session: &Session,
@@ -35,12 +31,15 @@ async fn call(
     Ok(answer["return"].take())
 }
 
-/// The guest's name for itself; `None` if it does not tell.
-pub(crate) async fn hostname(session: &Session, domain: &Domain) -> Option<String> {
-    let answer = call(session, domain, "guest-get-host-name", json!({}))
-        .await
-        .ok()?;
-    answer["host-name"].as_str().map(str::to_owned)
+/// Where the guest is and what it calls itself; `None` if its agent does not tell.
+pub(crate) async fn told(session: &Session, domain: &Domain) -> Option<Told> {
+    let ask = |command| call(session, domain, command, json!({}));
+    let interfaces = ask("guest-network-get-interfaces").await.ok()?;
+    let named = ask("guest-get-host-name").await.unwrap_or_default();
+    Some(Told {
+        addresses: guest::addresses(&interfaces),
+        hostname: named["host-name"].as_str().unwrap_or_default().to_owned(),
+    })
 }
 
 /// The VM must run, and its agent listen.
@@ -65,17 +64,11 @@ fn must_listen(vm: &Vm) -> Result<()> {
 pub(crate) async fn exec(core: &Arc<Core>, vm: &Vm, request: &ExecRequest) -> Result<ExecOutput> {
     must_listen(vm)?;
     let deadline = Instant::now() + request.timeout;
-    let Some((program, arguments)) = request.command.split_first() else {
-        return Err(ProviderError::invalid("command", "Name a program to run"));
-    };
-    let command = json!({
-        "path": program, "arg": arguments, "capture-output": true,
-        "input-data": BASE64.encode(&request.stdin),
-    });
+    let command = guest::exec_arguments(request)?;
     let session = core.session().await?;
     let domain = Domain::of(vm.uuid);
     match call(&session, &domain, "guest-exec", command).await {
-        Err(error) if is_refusal(&error) => Ok(not_found(&error)),
+        Err(error) if is_refusal(&error) => Ok(guest::no_program(&error.to_string())),
         Err(error) => Err(error.into()),
         Ok(answer) => await_exit(&session, &domain, &answer["pid"], deadline).await,
     }
@@ -96,41 +89,14 @@ async fn await_exit(
     let mut pause = LOOK;
     loop {
         let status = call(session, domain, "guest-exec-status", json!({"pid": pid})).await?;
-        if status["exited"].as_bool() == Some(true) {
-            return Ok(output(&status));
+        if let Some(output) = guest::exec_output(&status) {
+            return Ok(output);
         }
         if Instant::now() + pause > deadline {
-            let message =
-                "The command has not ended in time; allow more time, or look at the guest";
-            return Err(ProviderError::new(ErrorKind::Timeout, message));
+            return Err(guest::exec_too_slow());
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(SLOWEST_LOOK);
-    }
-}
-
-fn output(status: &Value) -> ExecOutput {
-    let text = |key: &str| {
-        let encoded = status[key].as_str().unwrap_or_default();
-        let mut bytes = BASE64.decode(encoded).unwrap_or_default();
-        bytes.truncate(MOST_OUTPUT);
-        Bytes::from(bytes)
-    };
-    let number = |key: &str| status[key].as_i64().and_then(|n| i32::try_from(n).ok());
-    let exit_code = number("exitcode").or_else(|| number("signal").map(|signal| 128 + signal));
-    ExecOutput {
-        exit_code: exit_code.unwrap_or(0),
-        stdout: text("out-data"),
-        stderr: text("err-data"),
-    }
-}
-
-/// The guest has no such program: as a shell says it.
-fn not_found(error: &RpcError) -> ExecOutput {
-    ExecOutput {
-        exit_code: 127,
-        stdout: Bytes::new(),
-        stderr: Bytes::from(format!("{error}\n")),
     }
 }
 
@@ -143,17 +109,5 @@ pub(crate) async fn freeze(session: &Session, vm: &Vm) -> bool {
 pub(crate) async fn thaw(session: &Session, vm: &Vm) {
     if let Err(error) = session.thaw(&Domain::of(vm.uuid)).await {
         tracing::warn!(vm = %vm.uuid, %error, "The guest's file systems may still be quiet");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_command_is_read() {
-        let ended = output(&json!({"exited": true, "exitcode": 3, "out-data": "aGk="}));
-        assert_eq!((ended.exit_code, ended.stdout), (3, Bytes::from("hi")));
-        assert_eq!(output(&json!({"exited": true, "signal": 9})).exit_code, 137);
     }
 }

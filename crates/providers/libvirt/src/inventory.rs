@@ -20,7 +20,7 @@ pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) virt: Virt,
     cpus: u32,
-    memory_mib: u64,
+    pub(crate) memory_mib: u64,
     model: String,
 }
 
@@ -35,7 +35,7 @@ impl Core {
                 Accel::Ask => offered(&session.capabilities().await?),
             };
             Ok(Host {
-                name,
+                name: self.config.host.clone().unwrap_or(name),
                 virt,
                 cpus: node.cpus,
                 memory_mib: node.memory_kib >> 10,
@@ -96,6 +96,51 @@ pub(crate) async fn inventory(core: &Arc<Core>) -> Result<Inventory> {
         datastores,
         networks: named.chain([user]).collect(),
     })
+}
+
+/// What is known of a host that does not answer.
+pub(crate) fn of_absent(core: &Core) -> Inventory {
+    let nameless = || HostEntry {
+        name: core
+            .config
+            .host
+            .clone()
+            .unwrap_or_else(|| core.config.public()),
+        ..HostEntry::default()
+    };
+    let entry = core
+        .host
+        .get()
+        .map_or_else(nameless, |facts| host(core, facts));
+    Inventory {
+        hosts: vec![HostEntry {
+            health: HostHealth::Down,
+            ..entry
+        }],
+        ..Inventory::default()
+    }
+}
+
+/// Several hosts in one. Of pools that share a name the roomiest is told: a VM that needs no more finds it somewhere.
+pub(crate) fn merged(all: Vec<Inventory>) -> Inventory {
+    let mut pools = BTreeMap::<String, Datastore>::new();
+    let mut networks = BTreeMap::<String, NetworkEntry>::new();
+    let mut hosts = Vec::new();
+    for one in all {
+        hosts.extend(one.hosts);
+        for pool in one.datastores {
+            let kept = pools.entry(pool.name.clone()).or_default();
+            if kept.name.is_empty() || pool.free_bytes > kept.free_bytes {
+                *kept = pool;
+            }
+        }
+        networks.extend(one.networks.into_iter().map(|net| (net.name.clone(), net)));
+    }
+    Inventory {
+        hosts,
+        datastores: pools.into_values().collect(),
+        networks: networks.into_values().collect(),
+    }
 }
 
 fn host(core: &Core, facts: &Host) -> HostEntry {

@@ -9,6 +9,7 @@
 //! libvirt remembers everything: a VM is a domain whose UUID is its owner's identity, with marks of ours in its metadata, and
 //! volumes that begin with that UUID. Nothing is kept here that another life of the provider would miss.
 
+mod addresses;
 mod check;
 mod clone;
 mod config;
@@ -19,6 +20,7 @@ mod desired;
 mod disk_info;
 mod domain;
 mod errors;
+mod fleet;
 mod guest;
 mod image;
 mod inventory;
@@ -38,4 +40,5 @@ mod view;
 mod xml;
 
 pub use config::{Accel, Address, ConfigError, LibvirtConfig, Secret, Transport};
+pub use fleet::{Fleet, open_all};
 pub use provider::Libvirt;

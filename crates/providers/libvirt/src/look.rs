@@ -13,33 +13,26 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use polyvirt_contract::model::{SnapshotState, Stage, VmState};
 use polyvirt_contract::{ErrorKind, Result};
+use polyvirt_provider_kit::guest::Told;
 use polyvirt_provider_kit::uuid::Uuid;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::addresses::{self, Again, Source, Turn};
 use crate::core::{Core, Known, Vm};
 use crate::domain::Machine;
-use crate::rpc::{Addresses, Domain, Session, flags};
+use crate::rpc::{Session, flags};
 use crate::{create, remove, snapshot, view};
 
 /// Domains that are looked at side by side.
 const TOGETHER: usize = 8;
 /// How often everything is looked at although nothing was told: what `virsh` changes in a stored domain has no event.
 const RESYNC: Duration = Duration::from_mins(10);
-/// How often addresses are asked for: first, at most until they are known, and afterwards.
-const FIRST: Duration = Duration::from_millis(500);
-const SLOWEST: Duration = Duration::from_secs(10);
-const AT_REST: Duration = Duration::from_secs(120);
 /// Pause after a look at everything that failed.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// What the guest itself has told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Guest {
-    pub(crate) addresses: Addresses,
-    pub(crate) hostname: String,
-}
-
 /// Looks at whatever must be looked at, for as long as the provider lives.
 pub(crate) async fn keep_looking(core: Weak<Core>) {
+    let turns = Arc::new(Semaphore::new(TOGETHER));
     loop {
         let Some(dirty) = core.upgrade().map(|core| core.dirty.clone()) else {
             return;
@@ -57,42 +50,75 @@ pub(crate) async fn keep_looking(core: Weak<Core>) {
             }
             continue;
         }
-        core.look_at(marked.some).await;
+        for (uuid, again) in marked.some {
+            let Ok(turn) = turns.clone().acquire_owned().await else {
+                return;
+            };
+            core.look_soon(uuid, again, turn);
+        }
     }
 }
 
 impl Core {
-    async fn look_at(self: &Arc<Self>, uuids: impl IntoIterator<Item = Uuid>) {
-        let looks: Vec<BoxFuture<'static, ()>> = uuids
+    /// Fails if libvirt went away in between: then not all that is there was seen.
+    async fn look_at(self: &Arc<Self>, uuids: impl IntoIterator<Item = Uuid>) -> Result<()> {
+        let looks: Vec<BoxFuture<'static, Result<()>>> = uuids
             .into_iter()
             .map(|uuid| self.clone().look_once(uuid).boxed())
             .collect();
-        futures::stream::iter(looks)
-            .buffer_unordered(TOGETHER)
-            .collect::<()>()
-            .await;
+        let looks = futures::stream::iter(looks).buffer_unordered(TOGETHER);
+        looks
+            .fold(Ok(()), |all, one| std::future::ready(all.and(one)))
+            .await
     }
 
-    async fn look_once(self: Arc<Self>, uuid: Uuid) {
+    /// Looks at a domain without anybody waiting: one that is slow to answer does not hold up others.
+    fn look_soon(self: &Arc<Self>, uuid: Uuid, again: Option<Again>, turn: OwnedSemaphorePermit) {
         let vm = self.entry(uuid);
-        if let Err(error) = self.look(&vm).await {
-            tracing::debug!(vm = %uuid, %error, "A VM could not be looked at");
-            // A new session looks at everything anyway.
-            if error.kind != ErrorKind::Unavailable {
-                tokio::time::sleep(AGAIN).await;
-                self.dirty.mark(uuid);
-            }
+        if let Some(why) = again {
+            vm.asking().ask_again(why);
         }
+        if vm.awaits_look.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let look = self.clone().look_once(uuid);
+        tokio::spawn(async move {
+            // A new session looks at everything anyway.
+            let _ = look.await;
+            drop(turn);
+        });
+    }
+
+    /// Looks at a domain, and later again if that cannot be done for a reason of its own.
+    async fn look_once(self: Arc<Self>, uuid: Uuid) -> Result<()> {
+        let vm = self.entry(uuid);
+        let Err(error) = self.look(&vm).await else {
+            return Ok(());
+        };
+        tracing::debug!(vm = %uuid, %error, "A VM could not be looked at");
+        if error.kind == ErrorKind::Unavailable {
+            return Err(error);
+        }
+        let dirty = self.dirty.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(AGAIN).await;
+            dirty.mark(uuid);
+        });
+        Ok(())
     }
 
     /// Looks at every domain, tells of those that are gone, and goes on with what was left half done.
     async fn look_at_all(self: &Arc<Self>) -> Result<()> {
         let there = self.session().await?.domains().await?;
-        self.look_at(there.iter().map(|domain| domain.uuid)).await;
+        for vm in self.all() {
+            vm.asking().ask_again(Again::Repair);
+        }
+        self.look_at(there.iter().map(|domain| domain.uuid)).await?;
         let known = self.all().into_iter();
         let gone = known.filter(|vm| there.iter().all(|domain| domain.uuid != vm.uuid));
         self.look_at(gone.map(|vm| vm.uuid).collect::<Vec<_>>())
-            .await;
+            .await?;
+        self.set_told_all();
         for vm in self.all() {
             match vm.state().stage {
                 Stage::Whole => {}
@@ -115,7 +141,8 @@ impl Core {
         let gone = self.all().into_iter().map(|vm| vm.uuid);
         let gone = gone.filter(|uuid| figures.iter().all(|of| of.domain.uuid != *uuid));
         let all: Vec<Uuid> = stale.map(|of| of.domain.uuid).chain(gone).collect();
-        self.look_at(all).await;
+        self.look_at(all).await?;
+        self.set_told_all();
         Ok(self.states())
     }
 
@@ -123,39 +150,48 @@ impl Core {
     pub(crate) async fn look(self: &Arc<Self>, vm: &Arc<Vm>) -> Result<Option<VmState>> {
         let session = self.session().await?;
         let _alone = vm.look.lock().await;
-        let seen = match see(&session, vm).await {
+        self.look_alone(&session, vm).await
+    }
+
+    /// The same after its guest has told something.
+    pub(crate) async fn look_after(
+        self: &Arc<Self>,
+        vm: &Arc<Vm>,
+        turn: &Turn,
+        told: Told,
+    ) -> Result<Option<VmState>> {
+        let session = self.session().await?;
+        let _alone = vm.look.lock().await;
+        vm.asking().learn(turn, told);
+        self.look_alone(&session, vm).await
+    }
+
+    /// The caller holds [`Vm::look`].
+    async fn look_alone(
+        self: &Arc<Self>,
+        session: &Session,
+        vm: &Arc<Vm>,
+    ) -> Result<Option<VmState>> {
+        vm.awaits_look.store(false, Ordering::Relaxed);
+        let host = self.host_facts(session).await?;
+        let seen = match see(session, vm).await {
             Err(error) if error.kind == ErrorKind::NotFound => None,
             other => other?,
         };
-        let Some(seen) = seen else {
+        let Some((seen, turn)) = seen else {
             self.forget(vm);
             return Ok(None);
         };
-        let host = self.host_facts(&session).await?;
         let known = Known {
             state: view::state(&seen, &host.name),
             config: Some(seen.config),
             live: seen.live,
-            guest: seen.guest,
         };
         let state = self.keep(vm, known);
-        self.follow(vm);
-        Ok(Some(state))
-    }
-
-    /// Asks the guest's agent for addresses for as long as it is there.
-    fn follow(self: &Arc<Self>, vm: &Arc<Vm>) {
-        let listens = vm.live().is_some_and(|live| live.agent == Some(true));
-        if !listens || vm.followed.swap(true, Ordering::Relaxed) {
-            return;
+        if let Some(turn) = turn {
+            addresses::begin(self, vm, turn);
         }
-        let (core, vm, stop) = (Arc::downgrade(self), Arc::downgrade(vm), self.stop.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = keep_asking(core, vm) => {}
-            }
-        });
+        Ok(Some(state))
     }
 }
 
@@ -165,11 +201,11 @@ pub(crate) struct Seen {
     pub(crate) live: Option<Machine>,
     /// State and reason, by number.
     pub(crate) power: (i32, i32),
-    pub(crate) guest: Guest,
+    pub(crate) guest: Told,
     pub(crate) snapshots: Vec<SnapshotState>,
 }
 
-async fn see(session: &Session, vm: &Vm) -> Result<Option<Seen>> {
+async fn see(session: &Session, vm: &Vm) -> Result<Option<(Seen, Option<Turn>)>> {
     let Some(domain) = session.by_uuid(vm.uuid).await? else {
         return Ok(None);
     };
@@ -183,66 +219,17 @@ async fn see(session: &Session, vm: &Vm) -> Result<Option<Seen>> {
     } else {
         None
     };
-    let listens = live.as_ref().is_some_and(|live| live.agent == Some(true));
-    let guest = if listens {
-        vm.guest()
-    } else {
-        Guest::default()
-    };
     let snapshots = snapshot::describe(session, &vm.state(), snapshots).await?;
-    Ok(Some(Seen {
-        config: Machine::read(&stored)?,
+    let config = Machine::read(&stored)?;
+    let source = live.as_ref().and_then(|live| Source::of(live, domain.id));
+    // Last of all: a turn that was given out must be begun.
+    let (guest, turn) = vm.asking().turn_to(source);
+    let seen = Seen {
+        config,
         live,
         power: state,
         guest,
         snapshots,
-    }))
-}
-
-async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>) {
-    let mut pause = FIRST;
-    loop {
-        let (Some(core), Some(vm)) = (core.upgrade(), vm.upgrade()) else {
-            return;
-        };
-        let listens = vm.live().is_some_and(|live| live.agent == Some(true));
-        let guest = if listens {
-            ask(&core, vm.uuid).await
-        } else {
-            None
-        };
-        let Some(guest) = guest.filter(|_| listens) else {
-            if listens && pause < SLOWEST {
-                pause *= 2;
-                tokio::time::sleep(pause).await;
-                continue;
-            }
-            vm.followed.store(false, Ordering::Relaxed);
-            return;
-        };
-        let has_address = guest.addresses.values().any(|list| !list.is_empty());
-        if vm.guest() != guest {
-            vm.set_guest(guest);
-            // What comes of it is told by the look.
-            let _ = core.look(&vm).await;
-        }
-        pause = if has_address {
-            AT_REST
-        } else {
-            (pause * 2).min(SLOWEST)
-        };
-        drop((core, vm));
-        tokio::time::sleep(pause).await;
-    }
-}
-
-async fn ask(core: &Core, uuid: Uuid) -> Option<Guest> {
-    let session = core.session().await.ok()?;
-    let domain = Domain::of(uuid);
-    let addresses = session.addresses(&domain).await.ok()?;
-    let named = crate::guest::hostname(&session, &domain).await;
-    Some(Guest {
-        addresses,
-        hostname: named.unwrap_or_default(),
-    })
+    };
+    Ok(Some((seen, turn)))
 }

@@ -26,7 +26,7 @@ use crate::{
 ///
 /// Dropping it ends its tasks and streams, and closes the connection. VMs go on.
 pub struct Libvirt {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl std::fmt::Debug for Libvirt {

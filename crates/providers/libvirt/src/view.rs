@@ -75,9 +75,7 @@ fn fault(power: (i32, i32)) -> String {
 
 /// IPv4 first.
 fn addresses(seen: &Seen, mac: &str) -> Vec<String> {
-    let mut list = seen.guest.addresses.get(mac).cloned().unwrap_or_default();
-    list.sort_by_key(|address| address.contains(':'));
-    list
+    seen.guest.addresses.get(mac).cloned().unwrap_or_default()
 }
 
 /// Disks beyond the first where we know them by name, else all.

@@ -3,15 +3,12 @@
 //! QEMU tells when the agent comes and goes. From then on its addresses are asked for, often until they are known and then
 //! once in two minutes, which is all that is asked of a VM at rest.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use bytes::Bytes;
 use polyvirt_contract::model::{ExecOutput, ExecRequest};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::guest::{self, Told};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
@@ -31,8 +28,6 @@ const AT_REST: Duration = Duration::from_secs(120);
 /// How often a command that runs is looked at: first, and at most.
 const LOOK: Duration = Duration::from_millis(20);
 const SLOWEST_LOOK: Duration = Duration::from_millis(500);
-/// What a command may write.
-const MOST_OUTPUT: usize = 1 << 20;
 /// The byte by which the agent forgets what it has read so far.
 const FORGET: u8 = 0xff;
 
@@ -86,46 +81,15 @@ async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>, coming: u64) {
     }
 }
 
-struct Known {
-    hostname: String,
-    addresses: BTreeMap<String, Vec<String>>,
-}
-
-async fn look(vm: &Vm) -> Result<Known> {
+async fn look(vm: &Vm) -> Result<Told> {
     let interfaces = call(vm, "guest-network-get-interfaces", json!({})).await?;
     let named = call(vm, "guest-get-host-name", json!({}))
         .await
         .unwrap_or_default();
-    Ok(Known {
+    Ok(Told {
         hostname: named["host-name"].as_str().unwrap_or_default().to_owned(),
-        addresses: addresses(&interfaces),
+        addresses: guest::addresses(&interfaces),
     })
-}
-
-/// Addresses by MAC address, IPv4 first, without those that are good on one link only.
-fn addresses(interfaces: &Value) -> BTreeMap<String, Vec<String>> {
-    let mut found = BTreeMap::new();
-    for interface in interfaces.as_array().into_iter().flatten() {
-        let Some(mac) = interface["hardware-address"].as_str() else {
-            continue;
-        };
-        let list = interface["ip-addresses"].as_array().into_iter().flatten();
-        let mut useful: Vec<(bool, String)> = list.filter_map(useful).collect();
-        useful.sort();
-        let useful = useful.into_iter().map(|(_, address)| address).collect();
-        found.insert(mac.to_ascii_lowercase(), useful);
-    }
-    found.retain(|mac, _| mac != "00:00:00:00:00:00");
-    found
-}
-
-fn useful(entry: &Value) -> Option<(bool, String)> {
-    let address: std::net::IpAddr = entry["ip-address"].as_str()?.parse().ok()?;
-    let local = match address {
-        std::net::IpAddr::V4(address) => address.is_link_local() || address.is_loopback(),
-        std::net::IpAddr::V6(address) => address.is_unicast_link_local() || address.is_loopback(),
-    };
-    (!local).then(|| (address.is_ipv6(), address.to_string()))
 }
 
 /// Asks the guest to shut down. No answer means yes: the agent goes with the guest.
@@ -171,15 +135,11 @@ pub(crate) async fn exec(vm: &Vm, request: &ExecRequest) -> Result<ExecOutput> {
         return Err(errors::precondition(message));
     }
     let deadline = Instant::now() + request.timeout;
-    let Some((program, arguments)) = request.command.split_first() else {
-        return Err(ProviderError::invalid("command", "Name a program to run"));
-    };
-    let command = json!({
-        "path": program, "arg": arguments, "capture-output": true,
-        "input-data": BASE64.encode(&request.stdin),
-    });
+    let command = guest::exec_arguments(request)?;
     let answer = match call(vm, "guest-exec", command).await {
-        Err(error) if error.kind == ErrorKind::Internal => return Ok(not_found(&error)),
+        Err(error) if error.kind == ErrorKind::Internal => {
+            return Ok(guest::no_program(&error.message));
+        }
         answer => answer?,
     };
     await_exit(vm, &answer["pid"], deadline).await
@@ -189,42 +149,14 @@ async fn await_exit(vm: &Vm, pid: &Value, deadline: Instant) -> Result<ExecOutpu
     let mut pause = LOOK;
     loop {
         let status = call(vm, "guest-exec-status", json!({"pid": pid})).await?;
-        if status["exited"].as_bool() == Some(true) {
-            return Ok(output(&status));
+        if let Some(output) = guest::exec_output(&status) {
+            return Ok(output);
         }
         if Instant::now() + pause > deadline {
-            let message =
-                "The command has not ended in time; allow more time, or look at the guest";
-            return Err(ProviderError::new(ErrorKind::Timeout, message));
+            return Err(guest::exec_too_slow());
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(SLOWEST_LOOK);
-    }
-}
-
-fn output(status: &Value) -> ExecOutput {
-    let text = |key: &str| {
-        let mut bytes = BASE64
-            .decode(status[key].as_str().unwrap_or_default())
-            .unwrap_or_default();
-        bytes.truncate(MOST_OUTPUT);
-        Bytes::from(bytes)
-    };
-    let number = |key: &str| status[key].as_i64().and_then(|n| i32::try_from(n).ok());
-    let exit_code = number("exitcode").or_else(|| number("signal").map(|signal| 128 + signal));
-    ExecOutput {
-        exit_code: exit_code.unwrap_or(0),
-        stdout: text("out-data"),
-        stderr: text("err-data"),
-    }
-}
-
-/// The guest has no such program: as a shell says it.
-fn not_found(error: &ProviderError) -> ExecOutput {
-    ExecOutput {
-        exit_code: 127,
-        stdout: Bytes::new(),
-        stderr: Bytes::from(format!("{}\n", error.message)),
     }
 }
 
@@ -315,29 +247,6 @@ fn read_answer(command: &str, line: &str) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_sorted_out() {
-        let interfaces = json!([
-            {"name": "lo", "hardware-address": "00:00:00:00:00:00", "ip-addresses": [{"ip-address": "127.0.0.1"}]},
-            {"name": "eth0", "hardware-address": "02:70:AA:00:00:01", "ip-addresses": [
-                {"ip-address": "fe80::1"}, {"ip-address": "fec0::5"}, {"ip-address": "10.0.2.15"}]},
-            {"name": "tun"},
-        ]);
-        let found = addresses(&interfaces);
-        let expected = BTreeMap::from([(
-            "02:70:aa:00:00:01".to_owned(),
-            vec!["10.0.2.15".to_owned(), "fec0::5".to_owned()],
-        )]);
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn the_end_of_a_command_is_read() {
-        let ended = output(&json!({"exited": true, "exitcode": 3, "out-data": "aGk="}));
-        assert_eq!((ended.exit_code, ended.stdout), (3, Bytes::from("hi")));
-        assert_eq!(output(&json!({"exited": true, "signal": 9})).exit_code, 137);
-    }
 
     #[tokio::test]
     async fn what_was_left_unread_is_passed_over() {

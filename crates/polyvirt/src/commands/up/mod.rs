@@ -12,6 +12,7 @@ mod guest;
 mod hints;
 mod image;
 mod import;
+pub mod libvirt;
 pub mod manager;
 pub mod options;
 pub mod progress;
@@ -67,6 +68,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         String::new()
     };
     if options.no_sample {
+        let more = more + &with_libvirt(&progress, &plane, &client, &options, None).await?;
         progress.line(&format!("{}{more}", hints(&plane.kubeconfig_path(), None)));
         return Ok(());
     }
@@ -74,9 +76,28 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let vm = sample::name_of(&objects, "VirtualMachine")?;
     let look = FirstLook::of(manager, ports);
     boot(&progress, &client, &vm, look, options.timeout).await?;
+    let more = more + &with_libvirt(&progress, &plane, &client, &options, Some(look)).await?;
     let hints = hints(&plane.kubeconfig_path(), Some(&vm));
     progress.line(&format!("{hints}{more}"));
     Ok(())
+}
+
+/// The libvirt beside, with a VM of its own if there is an image for one. What to try with it.
+async fn with_libvirt(
+    progress: &Progress,
+    plane: &LocalPlane,
+    client: &Client,
+    options: &Options,
+    look: Option<FirstLook>,
+) -> anyhow::Result<String> {
+    if !libvirt::wanted(&options.with, plane.folder()) {
+        return Ok(String::new());
+    }
+    let vm = libvirt::start(progress, plane.folder(), client).await?;
+    if let (Some(vm), Some(look)) = (&vm, look) {
+        boot(progress, client, vm, look, options.timeout).await?;
+    }
+    Ok(libvirt::hints(vm.as_deref()))
 }
 
 /// What runs whether or not there are VMs.

@@ -64,6 +64,8 @@ pub enum Hypervisor {
 pub enum Extra {
     /// Two clusters in which KubeVirt is simulated, for the Machines of the Viti Stack
     Kubevirt,
+    /// The libvirt of this machine; one is started if none runs
+    Libvirt,
 }
 
 /// Ports on 127.0.0.1.

@@ -36,6 +36,8 @@ pub(crate) struct NicMark {
 pub(crate) struct Marks {
     pub(crate) owner: Option<Owner>,
     pub(crate) stage: Stage,
+    /// Which provider makes it, while it is half made; empty if that was not said.
+    pub(crate) maker: String,
     pub(crate) tags: Vec<String>,
     /// The last request of a user that was carried out.
     pub(crate) request: Option<RequestId>,
@@ -62,6 +64,7 @@ impl Marks {
         Self {
             owner: element.at("polyvirt:owner").map(owner),
             stage: stage(&attr("stage")),
+            maker: attr("maker"),
             tags: texts("polyvirt:tag"),
             request: RequestId::non_empty(attr("request")),
             image: attr("image"),
@@ -80,6 +83,9 @@ impl Marks {
             .with("stage", word(self.stage))
             .with("pool", &self.pool)
             .with("rootGiB", self.root_gib);
+        if !self.maker.is_empty() {
+            element.set("maker", &self.maker);
+        }
         if !self.image.is_empty() {
             element.set("image", &self.image);
         }
@@ -106,6 +112,11 @@ impl Marks {
         element.unset("xmlns:polyvirt");
         let text = element.to_string();
         text.replace("<polyvirt:", "<").replace("</polyvirt:", "</")
+    }
+
+    /// Whether another provider is at work on it. Without a name on either side it may have been we, in an earlier life.
+    pub(crate) fn is_made_by_another(&self, we_are: &str) -> bool {
+        !self.maker.is_empty() && !we_are.is_empty() && self.maker != we_are
     }
 
     pub(crate) fn nic_name(&self, mac: &str) -> Option<&str> {
@@ -197,6 +208,7 @@ mod tests {
                 name: "web 'x' <&>".to_owned(),
             }),
             stage: Stage::Creating,
+            maker: "one".to_owned(),
             tags: vec!["a b".to_owned(), "c&d".to_owned()],
             request: Some("r1".into()),
             image: "img-1".to_owned(),
@@ -214,6 +226,26 @@ mod tests {
                 mac: "02:00:00:00:00:01".to_owned(),
                 name: "eth0".to_owned(),
             }],
+        }
+    }
+
+    #[test]
+    fn another_is_who_has_another_name() {
+        for (maker, we_are, another) in [
+            ("a", "b", true),
+            ("a", "a", false),
+            ("", "b", false),
+            ("a", "", false),
+        ] {
+            let marks = Marks {
+                maker: maker.to_owned(),
+                ..Marks::default()
+            };
+            assert_eq!(
+                marks.is_made_by_another(we_are),
+                another,
+                "{maker} {we_are}"
+            );
         }
     }
 

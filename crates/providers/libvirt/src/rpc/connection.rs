@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use polyvirt_provider_kit::uuid::Uuid;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::error::{LibvirtError, RpcError};
-use super::frame::{self, Header, KEEPALIVE, Kind, QEMU, REMOTE, Status};
+use super::frame::{Header, KEEPALIVE, Kind, QEMU, REMOTE, Status};
 use super::procedure::{Lane, Procedure};
 use super::types::Domain;
 use super::xdr::{self, Decode, Encode};
@@ -108,14 +108,14 @@ impl Connection {
             heard: AtomicU32::new(0),
         });
         let (reads, writes) = tokio::io::split(socket);
-        tokio::spawn(write_all(shared.clone(), writes, to_write));
-        tokio::spawn(read_all(shared.clone(), reads, on_event));
+        tokio::spawn(io::write_all(shared.clone(), writes, to_write));
+        tokio::spawn(io::read_all(shared.clone(), reads, on_event));
         Self { shared }
     }
 
     /// Begins to ask for signs of life. To be called once, when the other side is known to answer them.
     pub(crate) fn keep_alive(&self) {
-        tokio::spawn(ping(self.shared.clone()));
+        tokio::spawn(io::ping(self.shared.clone()));
     }
 
     /// Resolves when the connection is over.
@@ -350,65 +350,6 @@ impl Drop for Forget<'_> {
     }
 }
 
-async fn write_all(
-    shared: Arc<Shared>,
-    mut to: impl AsyncWrite + Unpin,
-    mut messages: mpsc::Receiver<Bytes>,
-) {
-    let writes = async {
-        while let Some(message) = messages.recv().await {
-            to.write_all(&message).await?;
-            to.flush().await?;
-        }
-        Ok::<_, std::io::Error>(())
-    };
-    tokio::select! {
-        () = shared.over.cancelled() => {}
-        written = writes => {
-            let why = written.map_or_else(|error| error.to_string(), |()| "it was closed".to_owned());
-            shared.end(&why);
-        }
-    }
-    // The other side may be gone already.
-    let _ = to.shutdown().await;
-}
-
-async fn read_all(shared: Arc<Shared>, from: impl AsyncRead + Unpin, on_event: OnEvent) {
-    let mut from = BufReader::with_capacity(64 << 10, from);
-    loop {
-        let next = tokio::select! {
-            () = shared.over.cancelled() => return,
-            next = frame::next(&mut from) => next,
-        };
-        match next {
-            Ok((header, body)) => shared.take_in(header, body, &on_event),
-            Err(frame::FrameError::Broken(error))
-                if error.kind() == std::io::ErrorKind::UnexpectedEof =>
-            {
-                return shared.end("libvirt closed the connection");
-            }
-            Err(error) => return shared.end(&error.to_string()),
-        }
-    }
-}
-
-async fn ping(shared: Arc<Shared>) {
-    let mut silent = 0;
-    let mut heard = shared.heard.load(Ordering::Relaxed);
-    loop {
-        tokio::select! {
-            () = shared.over.cancelled() => return,
-            () = tokio::time::sleep(PING_EVERY) => {}
-        }
-        let now = shared.heard.load(Ordering::Relaxed);
-        silent = if now == heard { silent + 1 } else { 0 };
-        heard = now;
-        if silent > PINGS {
-            return shared.end("libvirt gives no sign of life");
-        }
-        shared.sign(PING);
-    }
-}
-
+mod io;
 #[cfg(test)]
 mod tests;

@@ -69,6 +69,29 @@ impl Link {
         Self { standing, stop }
     }
 
+    /// Whether there is a session.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(&*self.standing.borrow(), Standing::Open(_))
+    }
+
+    /// Waits until there is a session; for ever if there will be none.
+    pub(crate) async fn opened(&self) {
+        let mut standing = self.standing.clone();
+        let open = |now: &Standing| matches!(now, Standing::Open(_));
+        if standing.wait_for(open).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until there is no session.
+    pub(crate) async fn closed(&self) {
+        let mut standing = self.standing.clone();
+        let shut = |now: &Standing| !matches!(now, Standing::Open(_));
+        if standing.wait_for(shut).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// The session. One that is being opened is waited for a little.
     pub(crate) async fn session(&self) -> Result<Session, RpcError> {
         let mut standing = self.standing.clone();

@@ -114,6 +114,10 @@ pub(crate) const DOMAIN_BACKUP_BEGIN: Procedure = slow(421);
 pub(crate) const QEMU_MONITOR_COMMAND: Procedure = qemu(1);
 pub(crate) const QEMU_AGENT_COMMAND: Procedure = qemu(3);
 
+/// Messages that tell of a domain's life, and of a reboot.
+pub(crate) const LIFE_EVENT: u32 = 318;
+pub(crate) const REBOOT_EVENT: u32 = 319;
+
 /// Events that are listened to, by the number under which they are asked for. Those that only count (the clock, the screen)
 /// are left out.
 pub(crate) const EVENTS: &[i32] = &[

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use polyvirt_contract::grpc::{ServerCheck, Unchecked};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -56,24 +57,38 @@ fn handshake(error: &std::io::Error) -> RpcError {
 }
 
 fn client(config: &LibvirtConfig) -> Result<ClientConfig, RpcError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(config, CA)? {
-        let added = roots.add(certificate);
-        added.map_err(|error| refused(&format!("the CA certificate is unusable: {error}")))?;
-    }
     let key = PrivateKeyDer::from_pem_slice(pem(config, KEY)?).map_err(|_| {
         refused(&format!(
             "the key {} of the credentials is no private key",
             KEY[0]
         ))
     })?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    ClientConfig::builder_with_provider(provider)
+    let crypto = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(crypto.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| refused(&error.to_string()))?
-        .with_root_certificates(roots)
+        .map_err(|error| refused(&error.to_string()))?;
+    let builder = match config.server_check {
+        ServerCheck::Full => builder.with_root_certificates(roots(config)?),
+        ServerCheck::Skip => {
+            let public = config.public();
+            tracing::warn!(endpoint = %public, "The certificate of this libvirt is not looked at, as spec.insecureSkipVerify says: whoever is in between controls the VMs");
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Unchecked::new(crypto)))
+        }
+    };
+    builder
         .with_client_auth_cert(certificates(config, CERTIFICATE)?, key)
         .map_err(|error| refused(&format!("the client's certificate is unusable: {error}")))
+}
+
+fn roots(config: &LibvirtConfig) -> Result<RootCertStore, RpcError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(config, CA)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| refused(&format!("the CA certificate is unusable: {error}")))?;
+    }
+    Ok(roots)
 }
 
 fn pem<'a>(config: &'a LibvirtConfig, keys: &[&str]) -> Result<&'a [u8], RpcError> {

@@ -13,6 +13,16 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub struct Host {
     folder: tempfile::TempDir,
     settings: String,
+    network: Network,
+}
+
+/// Whose network cards the daemon sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    /// Those of this machine.
+    Shared,
+    /// None but those that it makes.
+    Own,
 }
 
 impl Host {
@@ -23,9 +33,19 @@ impl Host {
 
     /// The same with other lines in its configuration than those by which it is quiet.
     pub fn with(settings: &str) -> Self {
+        Self::made(settings, Network::Shared)
+    }
+
+    /// One with a network name space of its own, in which it may have bridges and addresses.
+    pub fn apart() -> Self {
+        Self::made(QUIET, Network::Own)
+    }
+
+    fn made(settings: &str, network: Network) -> Self {
         let host = Self {
             folder: tempfile::tempdir().expect("a folder"),
             settings: settings.to_owned(),
+            network,
         };
         host.prepare();
         host.run();
@@ -64,7 +84,7 @@ impl Host {
         write(
             "start.sh",
             format!(
-                "set -e\nmount --make-rprivate /\n{mounts}\nmkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
+                "set -e\nip link set lo up\nmount --make-rprivate /\n{mounts}\nmkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
                 cache.display(),
                 small.display(),
                 pid.display()
@@ -80,7 +100,12 @@ impl Host {
         );
         let log = std::fs::File::create(self.path("out.log")).expect("a log");
         let _ = std::fs::remove_file(self.path("run/libvirt-sock"));
+        let network: &[&str] = match self.network {
+            Network::Shared => &[],
+            Network::Own => &["--net"],
+        };
         let mut daemon = Command::new("unshare")
+            .args(network)
             .args([
                 "--mount",
                 "--kill-child=SIGKILL",
@@ -187,9 +212,8 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         kill(&self.path("libvirtd.pid"));
-        let files = std::fs::read_dir(self.path("run/qemu"))
-            .into_iter()
-            .flatten();
+        let folders = ["run/qemu", "run/network"].map(|name| std::fs::read_dir(self.path(name)));
+        let files = folders.into_iter().flatten().flatten();
         for file in files.flatten().map(|entry| entry.path()) {
             if file.extension().is_some_and(|name| name == "pid") {
                 kill(&file);

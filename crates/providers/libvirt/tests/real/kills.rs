@@ -97,3 +97,41 @@ async fn a_daemon_that_is_away_is_told_of_and_found_again() {
     lab.provider.validate().await.expect("back");
     lab.delete(&vm).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_provider_makes_is_left_to_it() {
+    let lab = Lab::new().await;
+    for (name, number) in [("theirs", 1), ("ours", 2), ("nobodys", 3)] {
+        lab.create(&lab.desired(name, number)).await;
+        let uri = "https://polyvirt.io/schema/libvirt/1";
+        let text = lab.host.virsh(&["metadata", "--config", name, uri]);
+        let maker = match name {
+            "nobodys" => String::new(),
+            _ => format!(" maker='{name}'"),
+        };
+        let half = text.replace("stage=\"whole\"", &format!("stage=\"creating\"{maker}"));
+        assert_ne!(half, text, "the marks have another form now");
+        let set = [
+            "metadata", "--config", name, uri, "--key", "polyvirt", "--set", &half,
+        ];
+        lab.host.virsh(&set);
+    }
+    // The provider of the lab has no name; another one looks at everything when it begins.
+    let named = crate::lab::open(&format!("{}&instance=ours", lab.host.url()));
+    let deadline = std::time::Instant::now() + Duration::from_secs(120);
+    loop {
+        let left = lab.host.virsh(&["list", "--all", "--name"]);
+        if left == "theirs" {
+            break;
+        }
+        assert!(left.contains("theirs"), "it was another's: {left}");
+        assert!(std::time::Instant::now() < deadline, "not removed: {left}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let refused = named
+        .create(lab.desired("theirs", 1))
+        .await
+        .expect_err("not yet");
+    assert_eq!(refused.kind, ErrorKind::Precondition);
+    assert!(refused.message.contains("another provider"), "{refused}");
+}

@@ -48,8 +48,11 @@ pub struct Lab {
 
 impl Lab {
     pub async fn new() -> Self {
+        Self::on(Host::start()).await
+    }
+
+    pub async fn on(host: Host) -> Self {
         let boot = BOOTS.acquire().await.expect("never closed");
-        let host = Host::start();
         // A copy, so that what tests do to their images stays theirs.
         let images = host.path("images");
         std::fs::create_dir_all(&images).expect("made");

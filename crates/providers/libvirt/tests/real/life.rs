@@ -1,5 +1,6 @@
 //! One guest from its beginning to its end, beside domains of others.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -45,15 +46,17 @@ async fn a_guest_lives_and_others_are_left_alone() {
     // What others do to it is told within a second.
     let begun = Instant::now();
     lab.host.virsh(&["destroy", "web"]);
+    let virsh = begun.elapsed();
     told(&mut stream, |state| {
         state.id == vm.id && state.power == PowerState::Off
     })
     .await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        begun.elapsed()
+    let told = begun.elapsed();
+    let _ = writeln!(
+        std::io::stderr(),
+        "destroyed behind our back: virsh took {virsh:?}, told after {told:?}"
     );
+    assert!(told < virsh + Duration::from_secs(1), "{told:?}");
 
     // Another object of the same name gets neither the name nor the VM.
     let mut other = lab.desired("web", 2);

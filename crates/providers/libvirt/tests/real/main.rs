@@ -12,10 +12,15 @@
 mod changes;
 mod conformance;
 mod host;
+mod hosts;
 mod kills;
 mod lab;
 mod life;
 mod many;
+mod modern;
+mod openssh;
+mod rest;
 mod ssh;
 mod storage;
 mod ways;
+mod wire;

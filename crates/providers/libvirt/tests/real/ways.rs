@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 
+use polyvirt_contract::grpc::ServerCheck;
 use polyvirt_contract::{ErrorKind, Provider as _};
 use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig, Secret};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -56,9 +57,19 @@ fn credentials(ca: &str, (certificate, key): &(String, String)) -> BTreeMap<Stri
 }
 
 async fn tried(url: &str, secrets: BTreeMap<String, Secret>) -> polyvirt_contract::Result<usize> {
+    tried_with(url, secrets, ServerCheck::Full).await
+}
+
+async fn tried_with(
+    url: &str,
+    secrets: BTreeMap<String, Secret>,
+    check: ServerCheck,
+) -> polyvirt_contract::Result<usize> {
     let config = LibvirtConfig::from_url(url)
         .expect("readable")
-        .with_credentials(secrets);
+        .with_credentials(secrets)
+        .with_server_check(check)
+        .expect("allowed");
     let provider = Libvirt::open(config);
     provider.validate().await?;
     Ok(provider.inventory().await?.datastores.len())
@@ -110,5 +121,12 @@ async fn tls_needs_the_right_certificates_on_both_sides() {
         let error = tried(url, secrets).await.expect_err(what);
         assert_eq!(error.kind, ErrorKind::Unauthenticated, "{what}: {error:?}");
     }
+    // Whoever says so believes any server; the server still looks at us.
+    let blind = credentials(&strange.pem, &client);
+    assert_eq!(tried_with(&url, blind, ServerCheck::Skip).await, Ok(1));
+    let stranger = credentials(&strange.pem, &strange.leaf("client"));
+    let error = tried_with(&url, stranger, ServerCheck::Skip).await;
+    let error = error.expect_err("the server does not know us");
+    assert_eq!(error.kind, ErrorKind::Unauthenticated, "{error:?}");
     drop(host);
 }

@@ -1,6 +1,7 @@
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
 use super::*;
+use crate::rpc::frame;
 use crate::rpc::procedure::{CONNECT_GET_LIB_VERSION, STORAGE_VOL_UPLOAD};
 use crate::rpc::stream::Stream;
 

@@ -1,14 +1,18 @@
 //! The calls by their names. Each says what is asked; what to make of the answer is others' business.
 
+mod snapshots;
+mod storage;
+
 use std::collections::BTreeMap;
 
+use polyvirt_provider_kit::guest::{self, Addresses};
 use polyvirt_provider_kit::uuid::Uuid;
 
 use super::connection::Connection;
-use super::error::{RpcError, code};
+use super::error::RpcError;
 use super::procedure::{self as p, Procedure};
 use super::stream::Stream;
-use super::types::{Domain, Named, Snapshot, Volume};
+use super::types::{Domain, Named};
 use super::xdr::{Decode, Reader, Value, XdrError};
 
 type Answer<T> = Result<T, RpcError>;
@@ -70,14 +74,6 @@ impl Decode for NodeInfo {
     }
 }
 
-/// A storage pool's room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PoolInfo {
-    pub(crate) running: bool,
-    pub(crate) capacity: u64,
-    pub(crate) available: u64,
-}
-
 /// What is counted of a domain.
 #[derive(Clone, Debug)]
 pub(crate) struct DomainStats {
@@ -104,12 +100,6 @@ impl DomainStats {
         }
     }
 }
-
-/// Addresses of a card, by its MAC address.
-pub(crate) type Addresses = BTreeMap<String, Vec<String>>;
-
-/// Addresses are asked of the guest's agent.
-const BY_AGENT: u32 = 1;
 
 type Interface = (String, Option<String>, Vec<(i32, String, u32)>);
 
@@ -250,18 +240,17 @@ impl Connection {
         self.call(p::DOMAIN_BLOCK_RESIZE, &arguments).await
     }
 
-    /// Addresses by MAC address; loopback is left out.
-    pub(crate) async fn addresses(&self, domain: &Domain) -> Answer<Addresses> {
-        let arguments = (domain, BY_AGENT, 0_u32);
+    /// Addresses that libvirt's own networks gave out, by MAC address.
+    pub(crate) async fn leases(&self, domain: &Domain) -> Answer<Addresses> {
+        /// Not the agent, and not the host's table of neighbours.
+        const BY_LEASE: u32 = 0;
+        let arguments = (domain, BY_LEASE, 0_u32);
         let found: Vec<Interface> = self.call(p::DOMAIN_INTERFACE_ADDRESSES, &arguments).await?;
         let mut by_mac = Addresses::new();
         for (_, mac, list) in found {
-            let texts = list.into_iter().map(|(_, address, _)| address);
-            let usable = texts.filter(|text| is_usable(text));
-            by_mac
-                .entry(mac.unwrap_or_default().to_ascii_lowercase())
-                .or_default()
-                .extend(usable);
+            let texts = list.iter().map(|(_, address, _)| address.as_str());
+            let known = by_mac.entry(mac.unwrap_or_default().to_ascii_lowercase());
+            known.or_default().extend(guest::useful(texts));
         }
         Ok(by_mac)
     }
@@ -290,46 +279,6 @@ impl Connection {
         nullable(self.call(p::QEMU_MONITOR_COMMAND, &arguments).await)
     }
 
-    pub(crate) async fn snapshots(&self, domain: &Domain) -> Answer<Vec<Snapshot>> {
-        let arguments = (domain, 1_i32, 0_u32);
-        let (list, _): (Vec<Snapshot>, i32) =
-            self.call(p::DOMAIN_LIST_ALL_SNAPSHOTS, &arguments).await?;
-        Ok(list)
-    }
-
-    pub(crate) async fn snapshot_xml(&self, snapshot: &Snapshot) -> Answer<String> {
-        let arguments = (snapshot, 0_u32);
-        nullable(self.call(p::DOMAIN_SNAPSHOT_GET_XML_DESC, &arguments).await)
-    }
-
-    pub(crate) async fn snapshot(&self, domain: &Domain, xml: &str, flags: u32) -> Answer<()> {
-        let arguments = (domain, xml, flags);
-        let made: Answer<Snapshot> = self.call(p::DOMAIN_SNAPSHOT_CREATE_XML, &arguments).await;
-        made.map(drop)
-    }
-
-    pub(crate) async fn revert(&self, snapshot: &Snapshot, flags: u32) -> Answer<()> {
-        self.call(p::DOMAIN_REVERT_TO_SNAPSHOT, &(snapshot, flags))
-            .await
-    }
-
-    pub(crate) async fn delete_snapshot(&self, snapshot: &Snapshot) -> Answer<()> {
-        self.call(p::DOMAIN_SNAPSHOT_DELETE, &(snapshot, 0_u32))
-            .await
-    }
-
-    pub(crate) async fn backup(&self, domain: &Domain, xml: &str) -> Answer<()> {
-        /// Into files that are there.
-        const INTO: u32 = 1;
-        let arguments = (domain, xml, None::<String>, INTO);
-        self.call(p::DOMAIN_BACKUP_BEGIN, &arguments).await
-    }
-
-    /// What kind of job the domain has; 0 for none.
-    pub(crate) async fn job(&self, domain: &Domain, flags: u32) -> Answer<(i32, DomainJob)> {
-        self.call(p::DOMAIN_GET_JOB_STATS, &(domain, flags)).await
-    }
-
     pub(crate) async fn console(&self, domain: &Domain) -> Answer<Stream> {
         let arguments = (domain, None::<String>, flags::TAKE_OVER);
         Stream::open(self, p::DOMAIN_OPEN_CONSOLE, &arguments).await
@@ -347,128 +296,6 @@ impl Connection {
         let (list, _): (Vec<Named>, u32) = self.call(procedure, &(1_i32, 0_u32)).await?;
         Ok(list)
     }
-
-    pub(crate) async fn pool(&self, name: &str) -> Answer<Named> {
-        self.call(p::STORAGE_POOL_LOOKUP_BY_NAME, &name).await
-    }
-
-    pub(crate) async fn pool_info(&self, pool: &Named) -> Answer<PoolInfo> {
-        let (state, capacity, _, available): (i32, u64, u64, u64) =
-            self.call(p::STORAGE_POOL_GET_INFO, pool).await?;
-        Ok(PoolInfo {
-            running: state == 2,
-            capacity,
-            available,
-        })
-    }
-
-    pub(crate) async fn pool_xml(&self, pool: &Named) -> Answer<String> {
-        let arguments = (pool, 0_u32);
-        nullable(self.call(p::STORAGE_POOL_GET_XML_DESC, &arguments).await)
-    }
-
-    pub(crate) async fn refresh(&self, pool: &Named) -> Answer<()> {
-        self.call(p::STORAGE_POOL_REFRESH, &(pool, 0_u32)).await
-    }
-
-    pub(crate) async fn volumes(&self, pool: &Named) -> Answer<Vec<Volume>> {
-        let arguments = (pool, 1_i32, 0_u32);
-        let (list, _): (Vec<Volume>, u32) = self
-            .call(p::STORAGE_POOL_LIST_ALL_VOLUMES, &arguments)
-            .await?;
-        Ok(list)
-    }
-
-    pub(crate) async fn volume(&self, pool: &Named, name: &str) -> Answer<Option<Volume>> {
-        let arguments = (pool, name);
-        absent(self.call(p::STORAGE_VOL_LOOKUP_BY_NAME, &arguments).await)
-    }
-
-    pub(crate) async fn volume_at(&self, path: &str) -> Answer<Option<Volume>> {
-        absent(self.call(p::STORAGE_VOL_LOOKUP_BY_PATH, &path).await)
-    }
-
-    pub(crate) async fn volume_xml(&self, volume: &Volume) -> Answer<String> {
-        let arguments = (volume, 0_u32);
-        nullable(self.call(p::STORAGE_VOL_GET_XML_DESC, &arguments).await)
-    }
-
-    pub(crate) async fn create_volume(
-        &self,
-        pool: &Named,
-        xml: &str,
-        flags: u32,
-    ) -> Answer<Volume> {
-        self.call(p::STORAGE_VOL_CREATE_XML, &(pool, xml, flags))
-            .await
-    }
-
-    pub(crate) async fn copy_volume(
-        &self,
-        pool: &Named,
-        xml: &str,
-        from: &Volume,
-    ) -> Answer<Volume> {
-        let arguments = (pool, xml, from, 0_u32);
-        self.call(p::STORAGE_VOL_CREATE_XML_FROM, &arguments).await
-    }
-
-    /// One that is gone already is a success.
-    pub(crate) async fn delete_volume(&self, volume: &Volume) -> Answer<()> {
-        let deleted = self.call(p::STORAGE_VOL_DELETE, &(volume, 0_u32)).await;
-        match deleted {
-            Err(error) if error.is(code::NO_STORAGE_VOL) => Ok(()),
-            other => other,
-        }
-    }
-
-    pub(crate) async fn resize_volume(&self, volume: &Volume, bytes: u64) -> Answer<()> {
-        self.call(p::STORAGE_VOL_RESIZE, &(volume, bytes, 0_u32))
-            .await
-    }
-
-    /// Opens a volume for bytes from its beginning on.
-    pub(crate) async fn upload(&self, volume: &Volume, bytes: u64) -> Answer<Stream> {
-        let arguments = (volume, 0_u64, bytes, 0_u32);
-        Stream::open(self, p::STORAGE_VOL_UPLOAD, &arguments).await
-    }
-}
-
-impl Connection {
-    /// Opens a volume to be read from its beginning to its end. Only for what is small: a reader that is slow loses it.
-    pub(crate) async fn download(&self, volume: &Volume) -> Answer<Stream> {
-        let arguments = (volume, 0_u64, 0_u64, 0_u32);
-        Stream::open(self, p::STORAGE_VOL_DOWNLOAD, &arguments).await
-    }
-}
-
-/// What is told of a job. Only its end is of interest.
-#[derive(Clone, Debug)]
-pub(crate) struct DomainJob(BTreeMap<String, Value>);
-
-impl Decode for DomainJob {
-    fn decode(from: &mut Reader) -> Result<Self, XdrError> {
-        let values = Vec::<(String, Value)>::decode(from)?;
-        Ok(Self(values.into_iter().collect()))
-    }
-}
-
-impl DomainJob {
-    /// Whether a job that is over ended well; `None` if it was not told.
-    pub(crate) fn succeeded(&self) -> Option<bool> {
-        match self.0.get("success")? {
-            Value::Number(number) => Some(*number != 0),
-            _ => None,
-        }
-    }
-
-    /// Why it failed.
-    pub(crate) fn why(&self) -> String {
-        match self.0.get("errmsg") {
-            Some(Value::Text(text)) => text.clone(),
-            _ => "no reason was given".to_owned(),
-        }
-    }
 }
 
 fn absent<T>(answer: Answer<T>) -> Answer<Option<T>> {
@@ -476,15 +303,4 @@ fn absent<T>(answer: Answer<T>) -> Answer<Option<T>> {
         Err(error) if error.is_absence() => Ok(None),
         other => other.map(Some),
     }
-}
-
-/// Loopback and link-local addresses tell nobody where the guest is.
-fn is_usable(text: &str) -> bool {
-    text.parse::<std::net::IpAddr>().is_ok_and(|address| {
-        let local = match address {
-            std::net::IpAddr::V4(v4) => v4.is_link_local(),
-            std::net::IpAddr::V6(v6) => v6.is_unicast_link_local(),
-        };
-        !local && !address.is_loopback()
-    })
 }
