@@ -43,6 +43,7 @@ impl<'a> Pass<'a> {
             asked: None,
             memo,
             notes: Vec::new(),
+            placed_now: false,
             come_again: None,
             record,
             reach,
@@ -71,6 +72,8 @@ impl<'a> Pass<'a> {
             Reach::Ready(ready) => loaded.ignored(&self.vm, ready),
             _ => Vec::new(),
         };
+        let unheard = self.unheard_wishes();
+        self.ignored_fields.extend(unheard);
     }
 
     /// What the provider's stream has told. Absence is believed only where acting on it is harmless: a create is then

@@ -46,7 +46,10 @@ pub struct Placement {
 #[serde(rename_all = "camelCase")]
 pub struct DeviceRequest {
     /// Name of the request, unique in the VM.
-    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
     pub name: String,
     /// What it is: gpu, or sriov for a virtual function of a network card. Absent means any
     /// device that vendor and model match.
@@ -77,11 +80,15 @@ pub enum DeviceType {
 }
 
 /// Where the scheduler put the VM, written before the VM is made.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlacementStatus {
-    /// The host that was chosen.
-    pub host: String,
+    /// The host that was chosen. Absent while there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The generation of the spec that it was chosen for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
     /// The datastore that was chosen. Absent where the provider chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datastore: Option<String>,
@@ -101,8 +108,24 @@ pub struct PlacementStatus {
     /// When it was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
-    /// Why this host, in one sentence.
+    /// Why this host, or why none, in one sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
+    /// What was found out about each host, the first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), transform = crate::schema::keyed_by_name)]
+    pub hosts: Vec<HostVerdict>,
+}
+
+/// Whether a host can take the VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HostVerdict {
+    /// Name of the host.
+    pub name: String,
+    /// Whether it can.
+    pub fits: bool,
+    /// How good it is, or what is against it.
+    pub message: String,
 }

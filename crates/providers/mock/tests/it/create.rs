@@ -245,6 +245,7 @@ fn room_runs_out_and_comes_back() {
             cpus: 64,
             memory_mib: 4096,
             zones: 1,
+            ..HostPool::default()
         };
     });
     let first = created(&mock, "a");
