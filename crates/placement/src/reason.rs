@@ -120,7 +120,7 @@ impl Reason {
                 topology.word()
             ),
             Self::Crowded { topology, most } => format!(
-                "{most} VMs, the most allowed, in the same {}",
+                "with {most}, the most VMs allowed, in the same {}",
                 topology.word()
             ),
             Self::NoNetwork { name } => format!("no network {name}"),

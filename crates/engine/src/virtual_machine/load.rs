@@ -51,6 +51,7 @@ impl<'a> Pass<'a> {
         };
         pass.resolve(&loaded, rival);
         pass.load_revert();
+        pass.forget_refusal();
         pass.seen = pass.told();
         if let Seen::Present(vm) = pass.seen.clone() {
             // By its identity, perhaps: a create whose answer was lost.

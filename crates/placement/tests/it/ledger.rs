@@ -79,29 +79,25 @@ struct Kept {
 }
 
 fn books(kept: &[Kept]) -> Vec<Placed<'_>> {
-    let entry = |vm| {
-        let Kept {
-            request,
-            choice,
-            devices,
-        } = vm;
-        Placed {
-            namespace: "lab",
-            name: "vm",
-            labels: &request.labels,
-            policy: None,
-            provider: PROVIDER,
-            host: &choice.host,
-            claim: Some(Claim {
-                cpus: request.cpus,
-                memory_mib: request.memory_mib,
-                ..Claim::default()
-            }),
-            devices: Some(devices),
-            keeps_away: Vec::new(),
-        }
-    };
     kept.iter().map(entry).collect()
+}
+
+fn entry(vm: &Kept) -> Placed<'_> {
+    Placed {
+        namespace: "lab",
+        name: "vm",
+        labels: &vm.request.labels,
+        policy: None,
+        provider: PROVIDER,
+        host: &vm.choice.host,
+        claim: Some(Claim {
+            cpus: vm.request.cpus,
+            memory_mib: vm.request.memory_mib,
+            ..Claim::default()
+        }),
+        devices: Some(&vm.devices),
+        keeps_away: Vec::new(),
+    }
 }
 
 fn decide(
