@@ -11,7 +11,7 @@ use polyvirt_plan::virtual_machine::record;
 
 use super::question::keeps_away;
 use super::snapshots::Snapshot;
-use crate::context::Context;
+use crate::context::Stores;
 use crate::link::Link;
 use crate::runtime::key::ObjectKey;
 use crate::runtime::vm_index::Target;
@@ -62,29 +62,35 @@ impl Entry {
     }
 }
 
-/// All VMs of the provider but one.
+/// Choices by VM.
+pub(super) type Reserved = HashMap<ObjectKey, PlacementStatus>;
+
+/// All VMs of the provider but the one that a host is looked for.
 pub(super) fn open(
-    ctx: &Context,
+    stores: &Stores,
     link: &Link,
     snapshot: &Snapshot,
-    reserved: &HashMap<ObjectKey, PlacementStatus>,
-    without: &ObjectKey,
+    reserved: Option<&Reserved>,
+    without: Option<&ObjectKey>,
 ) -> Vec<Entry> {
-    let users = ctx.stores.index.users(&Target::Provider(link.key.clone()));
-    let others = users.into_iter().filter(|key| key != without);
+    let users = stores.index.users(&Target::Provider(link.key.clone()));
+    let others = users.into_iter().filter(|key| Some(key) != without);
     others
-        .filter_map(|key| entry(ctx, link, snapshot, reserved.get(&key), key))
+        .filter_map(|key| {
+            let reserved = reserved.and_then(|reserved| reserved.get(&key));
+            entry(stores, link, snapshot, reserved, key)
+        })
         .collect()
 }
 
 fn entry(
-    ctx: &Context,
+    stores: &Stores,
     link: &Link,
     snapshot: &Snapshot,
     reserved: Option<&PlacementStatus>,
     key: ObjectKey,
 ) -> Option<Entry> {
-    let vm = ctx.stores.vms.get(&key)?;
+    let vm = stores.vms.get(&key)?;
     let written = vm.status.as_ref().and_then(|s| s.placement.as_deref());
     let placement = reserved.or(written).cloned().unwrap_or_default();
     let seen = observed(link, &vm);
@@ -98,7 +104,7 @@ fn entry(
         .is_some_and(|seen| snapshot.counted.contains(&seen.id));
     let unseen = (!counted && is_to_run(&vm)).then(|| size(&placement, seen.as_deref()));
     Some(Entry {
-        keeps_away: keeps_away(ctx, &vm),
+        keeps_away: keeps_away(stores, &vm),
         key,
         vm,
         host,

@@ -10,11 +10,11 @@
 //! before the VM is made, so that a manager that comes after us counts it too. It stops to be counted when the inventory does.
 
 mod books;
+mod chooser;
 pub mod question;
 mod snapshots;
 mod unplaced;
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,10 +27,12 @@ use crate::context::Context;
 use crate::runtime::key::ObjectKey;
 use crate::virtual_machine::reach::Ready;
 
+pub use chooser::Chooser;
 pub use question::Question;
 pub use snapshots::Snapshot;
 pub use unplaced::Unplaced;
 
+use books::Reserved;
 use snapshots::Snapshots;
 
 /// How old an inventory may be when a host is found with it. What was given away since then is in the books.
@@ -40,12 +42,12 @@ pub(crate) const OLD: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub struct Placements {
     /// Choices that may not be in the caches yet.
-    reserved: Mutex<HashMap<ObjectKey, PlacementStatus>>,
+    reserved: Mutex<Reserved>,
     snapshots: Snapshots,
 }
 
 impl Placements {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, PlacementStatus>> {
+    fn lock(&self) -> MutexGuard<'_, Reserved> {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,7 +78,13 @@ impl Placements {
     ) -> Result<PlacementStatus, Refusal> {
         let provider = &ready.link.key;
         let mut reserved = self.lock();
-        let books = books::open(ctx, &ready.link, snapshot, &reserved, vm);
+        let books = books::open(
+            &ctx.stores,
+            &ready.link,
+            snapshot,
+            Some(&reserved),
+            Some(vm),
+        );
         let name = provider.to_string();
         let placed: Vec<_> = books.iter().map(|entry| entry.placed(&name)).collect();
         let site = Site {

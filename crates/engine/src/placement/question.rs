@@ -10,7 +10,7 @@ use polyvirt_placement::{
 };
 use polyvirt_plan::{Problem, Reason};
 
-use crate::context::Context;
+use crate::context::Stores;
 use crate::runtime::key::ObjectKey;
 
 /// What is asked, and what the policy says that is no matter of hosts.
@@ -52,13 +52,13 @@ pub(crate) fn policy_key(vm: &VirtualMachine) -> Option<ObjectKey> {
 }
 
 /// The VMs that must not come to where this one is.
-pub(crate) fn keeps_away(ctx: &Context, vm: &VirtualMachine) -> Vec<VmTerm> {
+pub(crate) fn keeps_away(stores: &Stores, vm: &VirtualMachine) -> Vec<VmTerm> {
     let affinity = vm
         .spec
         .placement
         .as_ref()
         .and_then(|p| p.affinity.as_deref());
-    let policy = policy_key(vm).and_then(|key| ctx.stores.policies.get(&key));
+    let policy = policy_key(vm).and_then(|key| stores.policies.get(&key));
     if affinity.is_none() && policy.is_none() {
         return Vec::new();
     }

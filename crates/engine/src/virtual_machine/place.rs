@@ -56,7 +56,11 @@ impl Pass<'_> {
 
     /// A refusal of wishes that are gone says nothing any more.
     pub(super) fn forget_refusal(&mut self) {
-        let refused = self.record.placement.as_ref().is_some_and(|p| p.host.is_none());
+        let refused = self
+            .record
+            .placement
+            .as_ref()
+            .is_some_and(|p| p.host.is_none());
         if refused && wishes(&self.vm.spec).is_empty() {
             self.record.placement = None;
         }

@@ -1,7 +1,17 @@
 //! Which host a VM goes to, why none, and that no manager's death changes the choice.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
 use polyvirt_api::infra::{VMPhase, VMPlacementPolicy, VirtualMachine};
+use polyvirt_contract::Provider as _;
 use polyvirt_contract::model::HostHealth;
+use polyvirt_engine::context::Stores;
+use polyvirt_engine::link::{Link, Links};
+use polyvirt_engine::placement::Chooser;
+use polyvirt_engine::runtime::key::ObjectKey;
+use polyvirt_placement::Request;
 use polyvirt_plan::Reason;
 use polyvirt_provider_mock::{HostPool, Mock, MockConfig, Offer};
 use serde_json::{Value, json};
@@ -147,11 +157,19 @@ async fn many_at_once_never_get_more_than_the_hosts_have() {
     }
     // Two hosts are in zone-1, and each has room for two VMs of 2 GiB.
     let waiting = loop {
-        let (running, others): (Vec<_>, Vec<_>) = world.list::<VirtualMachine>().await.into_iter().partition(runs);
+        let (running, others): (Vec<_>, Vec<_>) = world
+            .list::<VirtualMachine>()
+            .await
+            .into_iter()
+            .partition(runs);
         if running.len() == 4 && others.iter().all(refused) {
             break others;
         }
-        assert!(begin.elapsed() < 2 * PATIENCE, "{} run: {others:#?}", running.len());
+        assert!(
+            begin.elapsed() < 2 * PATIENCE,
+            "{} run: {others:#?}",
+            running.len()
+        );
         tokio::time::sleep(GLANCE).await;
     };
     assert_eq!(hosts_of(&mock), ["host-1", "host-1", "host-3", "host-3"]);
@@ -330,4 +348,50 @@ async fn on_a_provider_without_hosts_the_wishes_are_named_as_idle() {
         idle.message
     );
     assert_eq!(chosen(&vm), None);
+}
+
+/// For a dialect whose objects name no provider.
+#[tokio::test]
+async fn the_best_of_all_providers_that_answer_is_found() {
+    let (stores, links, now) = (Stores::default(), Links::default(), Timestamp::now());
+    let key = |name: &str| ObjectKey::new("lab", name);
+    for (name, count) in [("full", 1), ("roomy", 2)] {
+        let mock = Mock::new(hosts(count));
+        if name == "full" {
+            mock.out_of_band()
+                .host_health("host-1", HostHealth::Cordoned)
+                .expect("a host");
+        }
+        let (features, capabilities) = (mock.features().await, mock.capabilities().await);
+        let link = Arc::new(Link::new(key(name)));
+        link.connected(
+            mock,
+            features.expect("told"),
+            capabilities.expect("told"),
+            now,
+            Duration::ZERO,
+        );
+        links.put(link);
+    }
+    let request = Request {
+        cpus: 2,
+        memory_mib: 2048,
+        ..Request::default()
+    };
+    let all = [key("full"), key("gone"), key("roomy")];
+    let later = now.saturating_add(Duration::from_secs(31)).expect("a time");
+    let chooser = Chooser::default();
+    let choice = chooser
+        .choose(&stores, &links, &all, &request, later)
+        .await
+        .expect("a host");
+    assert_eq!(
+        (choice.provider.as_str(), choice.host.as_str()),
+        ("lab/roomy", "host-1")
+    );
+    let refusal = chooser
+        .choose(&stores, &links, &all[..2], &request, later)
+        .await
+        .expect_err("none");
+    assert_eq!(refusal.summary(), "0/1 hosts are available: 1 cordoned");
 }
