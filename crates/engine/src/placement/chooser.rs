@@ -28,6 +28,16 @@ struct Known {
     books: Vec<Entry>,
 }
 
+impl Known {
+    fn site(&self, stores: &Stores) -> Site<'_> {
+        Site {
+            provider: &self.name,
+            inventory: &self.snapshot.inventory,
+            overcommit: overcommit(stores.providers.get(&self.key).as_deref()),
+        }
+    }
+}
+
 impl Chooser {
     /// The best host of these providers. Those that do not answer, or do not tell of hosts, are left out.
     pub async fn choose(
@@ -42,20 +52,7 @@ impl Chooser {
             .iter()
             .map(|key| self.look(stores, links, key, now));
         let known: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-        let site = |known| {
-            let Known {
-                name,
-                key,
-                snapshot,
-                ..
-            } = known;
-            Site {
-                provider: name,
-                inventory: &snapshot.inventory,
-                overcommit: overcommit(stores.providers.get(key).as_deref()),
-            }
-        };
-        let sites: Vec<_> = known.iter().map(site).collect();
+        let sites: Vec<_> = known.iter().map(|known| known.site(stores)).collect();
         let vms = known
             .iter()
             .flat_map(|known| known.books.iter().map(|entry| entry.placed(&known.name)));

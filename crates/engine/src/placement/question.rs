@@ -90,8 +90,7 @@ impl Question {
         features: &Features,
     ) -> Result<Self, Problem> {
         let meta = &vm.metadata;
-        let mut question = Self::default();
-        question.request = Request {
+        let request = Request {
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
             labels: meta.labels.clone().unwrap_or_default(),
@@ -100,6 +99,10 @@ impl Question {
             memory_mib: made.class.memory_mib,
             devices: devices(&vm.spec, features),
             ..Request::default()
+        };
+        let mut question = Self {
+            request,
+            ..Self::default()
         };
         let labels = question.request.labels.clone();
         let subject = subject(vm, &labels);

@@ -8,8 +8,9 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use jiff::Timestamp;
 use polyvirt_contract::model::{Inventory, PowerState};
-use polyvirt_contract::{ErrorKind, ProviderError, VmId};
+use polyvirt_contract::{ErrorKind, Provider, ProviderError, VmId};
 
+use crate::link::Link;
 use crate::runtime::key::ObjectKey;
 use crate::virtual_machine::reach::Ready;
 
@@ -68,18 +69,21 @@ impl Snapshots {
 
 fn ask(ready: &Ready, asked: Timestamp) -> Answer {
     let (provider, link) = (ready.provider.clone(), ready.link.clone());
-    let answer = async move {
-        let running = link.seen(|seen| seen.with_power(PowerState::On));
-        let counted = running.into_iter().collect();
-        let inventory = tokio::time::timeout(PATIENCE, provider.inventory()).await;
-        let inventory = inventory.unwrap_or_else(|_| Err(late()))?;
-        Ok(Arc::new(Snapshot {
-            asked,
-            inventory,
-            counted,
-        }))
-    };
-    answer.boxed().shared()
+    fetch(provider, link, asked).boxed().shared()
+}
+
+async fn fetch(
+    provider: Arc<dyn Provider>,
+    link: Arc<Link>,
+    asked: Timestamp,
+) -> Result<Arc<Snapshot>, ProviderError> {
+    let running = link.seen(|seen| seen.with_power(PowerState::On));
+    let inventory = tokio::time::timeout(PATIENCE, provider.inventory()).await;
+    Ok(Arc::new(Snapshot {
+        asked,
+        inventory: inventory.unwrap_or_else(|_| Err(late()))?,
+        counted: running.into_iter().collect(),
+    }))
 }
 
 fn late() -> ProviderError {
