@@ -82,7 +82,7 @@ impl Placements {
             &ctx.stores,
             &ready.link,
             snapshot,
-            Some(&reserved),
+            Some(&*reserved),
             Some(vm),
         );
         let name = provider.to_string();
@@ -98,7 +98,6 @@ impl Placements {
         };
         let choice = place(&question.request, &world)?;
         let chosen = remember(&choice);
-        drop(placed);
         reserved.insert(vm.clone(), chosen.clone());
         Ok(chosen)
     }
