@@ -75,6 +75,7 @@ fn target(kind: &str, key: &ObjectKey) -> Option<Target> {
         "VMClass" => Some(Target::Class(key)),
         "VMImage" => Some(Target::Image(key)),
         "VMNetworkAttachment" => Some(Target::Network(key)),
+        "VMPlacementPolicy" => Some(Target::Policy(key)),
         _ => None,
     }
 }

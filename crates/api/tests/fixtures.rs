@@ -18,7 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Below these are types of the core API, or a kind that has a fixture of its own.
-const NOT_OURS: [&str; 15] = [
+const NOT_OURS: [&str; 16] = [
+    ".spec.placement.affinity",
     ".spec.runtime.affinity",
     ".spec.runtime.env",
     ".spec.runtime.livenessProbe",

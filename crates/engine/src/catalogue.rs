@@ -113,6 +113,7 @@ fn silent_feeds(client: &Client, scope: &Scope, stores: &Arc<Stores>) -> Vec<Fee
         feed!(images, |_: &Stores, _: &Change<_>| ()),
         feed!(networks, |_: &Stores, _: &Change<_>| ()),
         feed!(snapshots, |_: &Stores, _: &Change<_>| ()),
+        feed!(policies, |_: &Stores, _: &Change<_>| ()),
     ]
 }
 

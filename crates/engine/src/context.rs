@@ -1,11 +1,11 @@
 //! What every pass works with.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};
@@ -13,7 +13,8 @@ use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
 
 use crate::cluster::Cluster;
 use crate::link::Links;
-use crate::runtime::key::ObjectKey;
+use crate::placement::{Placements, Unplaced};
+use crate::runtime::key::{Kind, ObjectKey};
 use crate::runtime::snapshot_index::SnapshotIndex;
 use crate::runtime::store::Store;
 use crate::runtime::vm_index::VmIndex;
@@ -38,6 +39,26 @@ pub struct Stores {
     pub snapshots: Store<VMSnapshot>,
     /// Which snapshots are of which VM.
     pub snapshot_index: SnapshotIndex,
+    /// Where VMs may run.
+    pub policies: Store<VMPlacementPolicy>,
+    /// VMs that wait for a host.
+    pub unplaced: Unplaced,
+}
+
+impl Stores {
+    /// How many objects of a kind there are; `None` for kinds of dialects, which have their own caches.
+    pub fn count(&self, kind: Kind) -> Option<usize> {
+        Some(match kind {
+            Kind::VirtualMachine => self.vms.len(),
+            Kind::Provider => self.providers.len(),
+            Kind::VMClass => self.classes.len(),
+            Kind::VMImage => self.images.len(),
+            Kind::VMNetworkAttachment => self.networks.len(),
+            Kind::VMSnapshot => self.snapshots.len(),
+            Kind::VMPlacementPolicy => self.policies.len(),
+            Kind::Machine | Kind::KubevirtConfig => return None,
+        })
+    }
 }
 
 /// What the process remembers of one VM between passes. Losing it costs a question to the provider, never correctness.
@@ -51,6 +72,8 @@ pub struct Memo {
     pub unwritten: Option<Box<Unwritten>>,
     /// The UID of the object that we let go. The watch may still show it for a while.
     pub released: Option<String>,
+    /// Hosts that had no room after all. They are tried again when no other is left.
+    pub full_hosts: BTreeSet<String>,
 }
 
 /// What a pass knew when the API server did not take its status.
@@ -65,11 +88,12 @@ pub struct Unwritten {
 }
 
 impl Memo {
-    const fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.sent.is_none()
             && self.refused.is_none()
             && self.unwritten.is_none()
             && self.released.is_none()
+            && self.full_hosts.is_empty()
     }
 }
 
@@ -102,6 +126,8 @@ pub struct Context {
     pub observer: Arc<dyn Observer>,
     /// Snapshots that providers refused.
     pub refusals: Refusals,
+    /// Where VMs were put, and what providers have.
+    pub placements: Placements,
     memos: Mutex<HashMap<ObjectKey, Memo>>,
 }
 
@@ -121,6 +147,7 @@ impl Context {
             clock,
             observer,
             refusals: Refusals::default(),
+            placements: Placements::default(),
             memos: Mutex::default(),
         }
     }

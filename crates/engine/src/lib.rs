@@ -11,6 +11,7 @@ pub mod link;
 pub mod manager;
 pub mod metrics;
 pub mod next;
+pub mod placement;
 pub mod provider;
 pub mod runtime;
 pub mod shared;

@@ -231,6 +231,7 @@ impl Manager {
             feed!(images, image_changed),
             feed!(networks, network_changed),
             feed!(snapshots, snapshot_changed),
+            feed!(policies, policy_changed),
         ]
     }
 }
@@ -330,16 +331,8 @@ impl Parts {
     }
 
     fn count(&self, kind: Kind) {
-        let stores = &self.ctx.stores;
-        let number = match kind {
-            Kind::VirtualMachine => stores.vms.len(),
-            Kind::Provider => stores.providers.len(),
-            Kind::VMClass => stores.classes.len(),
-            Kind::VMImage => stores.images.len(),
-            Kind::VMNetworkAttachment => stores.networks.len(),
-            Kind::VMSnapshot => stores.snapshots.len(),
-            // Never in this queue: dialects have their own.
-            Kind::Machine | Kind::KubevirtConfig => return,
+        let Some(number) = self.ctx.stores.count(kind) else {
+            return;
         };
         let label = KindLabel { kind: kind.name() };
         self.metrics
@@ -375,6 +368,7 @@ impl Parts {
             Kind::VMImage => image::reconcile(&self.ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
             Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
+            Kind::VMPlacementPolicy => shared::policy::reconcile(&self.ctx, &key.object).await,
             Kind::Machine | Kind::KubevirtConfig => Next::Idle,
         }
     }

@@ -55,11 +55,13 @@ pub mod kind {
     pub const IMPORTING: &str = "Importing";
     /// The guest had written its buffers out when the snapshot was taken.
     pub const QUIESCED: &str = "Quiesced";
+    /// A host was chosen.
+    pub const PLACED: &str = "Placed";
     /// The VM went back to the snapshot that it was told to.
     pub const REVERTED: &str = "Reverted";
 
     /// All of them. Conditions of other kinds are other people's.
-    pub const ALL: [&str; 14] = [
+    pub const ALL: [&str; 15] = [
         READY,
         PROVISIONING,
         RECONFIGURING,
@@ -74,6 +76,7 @@ pub mod kind {
         IMPORTING,
         QUIESCED,
         REVERTED,
+        PLACED,
     ];
 }
 

@@ -39,6 +39,10 @@ macro_rules! reasons {
 reasons! {
     /// The VM, or the object, is as declared.
     ReconcileSuccess,
+    /// A host was chosen for the VM.
+    Placed,
+    /// No host can take the VM; the message counts what is against them, and `polyvirt vm explain` tells it of each. Looked at again when a VM goes and with growing pauses.
+    Unschedulable,
     /// The VM is being created on the hypervisor.
     Creating,
     /// The VM was created on the hypervisor.

@@ -6,7 +6,7 @@
 )]
 
 use jiff::Timestamp;
-use polyvirt_api::infra::{VMPhase, VirtualMachine, VirtualMachineStatus};
+use polyvirt_api::infra::{PlacementStatus, VMPhase, VirtualMachine, VirtualMachineStatus};
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ErrorKind, ProviderError};
 use polyvirt_plan::virtual_machine::{
@@ -321,4 +321,40 @@ fn an_error_names_its_field() {
         "the VM itself still runs"
     );
     assert!(notes.iter().any(|n| n.severity == Severity::Warning));
+}
+
+#[test]
+fn the_condition_placed_says_which_host_or_why_none() {
+    let placed = |status: &VirtualMachineStatus| {
+        let found = status.conditions.iter().find(|c| c.type_ == "Placed");
+        found.map(|c| (c.status.clone(), c.reason.clone(), c.message.clone()))
+    };
+    let refused = Outcome::Stopped(Problem::new(
+        Reason::Unschedulable,
+        "spec.placement",
+        "0/1 hosts are available: 1 cordoned",
+    ));
+    let (status, notes) = end(&vm(None), &Record::default(), &refused, None, 1);
+    let status = status.expect("written");
+    let (truth, reason, message) = placed(&status).expect("told");
+    assert_eq!(
+        (truth.as_str(), reason.as_str()),
+        ("False", "Unschedulable")
+    );
+    assert!(message.ends_with("1 cordoned"), "{message}");
+    assert_eq!(status.phase, Some(VMPhase::Pending));
+    assert!(notes.iter().any(|n| n.reason == Reason::Unschedulable));
+    let chosen = Record {
+        placement: Some(Box::new(PlacementStatus {
+            host: Some("host-1".to_owned()),
+            message: Some("It is the only one".to_owned()),
+            ..PlacementStatus::default()
+        })),
+        ..Record::default()
+    };
+    let creating = Outcome::InFlight(OperationKind::Create);
+    let (status, _) = end(&vm(Some(status)), &chosen, &creating, None, 2);
+    let (truth, _, message) = placed(&status.expect("written")).expect("told");
+    assert_eq!(truth, "True");
+    assert_eq!(message, "Host host-1 was chosen. It is the only one");
 }

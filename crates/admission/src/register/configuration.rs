@@ -10,7 +10,13 @@ use serde_json::{Value, json};
 use crate::defaults::RESOURCES as DEFAULTED;
 
 /// The kinds whose deletion is looked at, by their names in URLs.
-const GUARDED: [&str; 4] = ["providers", "vmclasses", "vmimages", "vmnetworkattachments"];
+const GUARDED: [&str; 5] = [
+    "providers",
+    "vmclasses",
+    "vmimages",
+    "vmnetworkattachments",
+    "vmplacementpolicies",
+];
 /// All kinds, by their names in URLs.
 const ALL: [&str; 10] = [
     "virtualmachines",

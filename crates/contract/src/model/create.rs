@@ -296,4 +296,6 @@ pub struct Placement {
     pub host: String,
     /// A resource pool.
     pub resource_pool: String,
+    /// Devices of the host that are passed to the VM, by the names of its inventory.
+    pub devices: BTreeMap<String, u32>,
 }

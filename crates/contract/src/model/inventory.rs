@@ -42,7 +42,7 @@ pub struct Host {
     pub memory_mib: u64,
     /// Memory given to VMs, in MiB.
     pub memory_used_mib: u64,
-    /// Countable devices: `nvidia.com/gpu`, `sriov/net1`.
+    /// Countable devices, used or not: `nvidia.com/gpu`, `sriov/net1`.
     pub devices: BTreeMap<String, u32>,
     /// Whether it takes VMs.
     pub health: HostHealth,

@@ -113,6 +113,7 @@ pub fn placement() -> Placement {
         folder: "/prod".into(),
         host: "esx-3".into(),
         resource_pool: "gold".into(),
+        ..Placement::default()
     }
 }
 

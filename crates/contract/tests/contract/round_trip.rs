@@ -188,6 +188,7 @@ fn placement() -> impl Strategy<Value = Placement> {
             folder,
             host,
             resource_pool,
+            devices: std::collections::BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]),
         },
     )
 }

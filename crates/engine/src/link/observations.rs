@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use polyvirt_contract::model::VmState;
+use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{Identity, TaskId, VmId};
 
@@ -74,6 +74,12 @@ impl Observations {
     /// The VM that carries the identity.
     pub fn find(&self, identity: &Identity) -> Option<Arc<VmState>> {
         self.by_identity.get(identity).and_then(|id| self.get(id))
+    }
+
+    /// The VMs in this state of power.
+    pub fn with_power(&self, power: PowerState) -> Vec<VmId> {
+        let vms = self.vms.values().filter(|vm| vm.power == power);
+        vms.map(|vm| vm.id.clone()).collect()
     }
 
     /// How many VMs the provider has told of.

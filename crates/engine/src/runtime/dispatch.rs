@@ -1,6 +1,7 @@
 //! Who is to be looked at when something changes. Changes wake exactly those they concern.
 
 mod links;
+mod places;
 mod snapshots;
 #[cfg(test)]
 mod tests;
@@ -130,6 +131,7 @@ impl Dispatcher {
             self.reference_moved(&target, source);
         }
         self.followers.iter().for_each(|f| f.vm_changed(&key));
+        self.room_moved(old.map(|v| &**v), new.map(|v| &**v));
         if snapshots::vm_moved(old.map(|v| &**v), new.map(|v| &**v)) {
             self.wake_snapshots_of(&key, Urgency::Event);
         }
@@ -165,6 +167,9 @@ impl Dispatcher {
             Target::Class(key) => self.usage_moved(Kind::VMClass, key, target, source),
             Target::Network(key) => {
                 self.usage_moved(Kind::VMNetworkAttachment, key, target, source);
+            }
+            Target::Policy(key) => {
+                self.usage_moved(Kind::VMPlacementPolicy, key, target, source);
             }
             Target::Image(key) if source == Source::FirstList => {
                 self.wake_later(Kind::VMImage, key);

@@ -65,6 +65,8 @@ pub enum Kind {
     VMNetworkAttachment,
     /// Snapshots.
     VMSnapshot,
+    /// Where VMs may run.
+    VMPlacementPolicy,
     /// Machines, which a dialect looks after.
     Machine,
     /// Ways to clusters with KubeVirt, which a dialect looks after.
@@ -73,13 +75,14 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::VirtualMachine,
         Self::Provider,
         Self::VMClass,
         Self::VMImage,
         Self::VMNetworkAttachment,
         Self::VMSnapshot,
+        Self::VMPlacementPolicy,
     ];
 
     /// The kind's name in the API.
@@ -91,6 +94,7 @@ impl Kind {
             Self::VMImage => "VMImage",
             Self::VMNetworkAttachment => "VMNetworkAttachment",
             Self::VMSnapshot => "VMSnapshot",
+            Self::VMPlacementPolicy => "VMPlacementPolicy",
             Self::Machine => "Machine",
             Self::KubevirtConfig => "KubevirtConfig",
         }
@@ -121,6 +125,7 @@ impl Kind {
             Self::VMImage => "vmimages",
             Self::VMNetworkAttachment => "vmnetworkattachments",
             Self::VMSnapshot => "vmsnapshots",
+            Self::VMPlacementPolicy => "vmplacementpolicies",
             Self::Machine => "machines",
             Self::KubevirtConfig => "kubevirtconfigs",
         }

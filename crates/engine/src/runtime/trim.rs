@@ -2,7 +2,7 @@
 
 use kube::Resource;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
@@ -38,6 +38,7 @@ impl Compact for VMClass {}
 impl Compact for VMImage {}
 impl Compact for VMNetworkAttachment {}
 impl Compact for VMSnapshot {}
+impl Compact for VMPlacementPolicy {}
 impl Compact for Machine {}
 impl Compact for KubevirtConfig {}
 impl Compact for NetworkConfiguration {}

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
@@ -38,6 +38,7 @@ impl Vanishing for VMClass {}
 impl Vanishing for VMImage {}
 impl Vanishing for VMNetworkAttachment {}
 impl Vanishing for VMSnapshot {}
+impl Vanishing for VMPlacementPolicy {}
 impl Vanishing for Machine {}
 impl Vanishing for KubevirtConfig {}
 impl Vanishing for NetworkConfiguration {}

@@ -20,6 +20,8 @@ pub enum Target {
     Image(ObjectKey),
     /// One of their networks.
     Network(ObjectKey),
+    /// The policy that chooses their places.
+    Policy(ObjectKey),
     /// A Secret with user data.
     Secret(ObjectKey),
     /// The snapshot that they are to go back to.
@@ -60,6 +62,8 @@ pub fn targets(vm: &VirtualMachine) -> Vec<Target> {
             .filter_map(|n| n.network_ref.as_ref())
             .map(|r| Target::Network(key(r))),
     );
+    let policy = vm.spec.placement_ref.as_ref();
+    list.extend(policy.map(|r| Target::Policy(ObjectKey::new(own, &r.name))));
     list.extend(
         secrets(vm)
             .into_iter()

@@ -2,6 +2,7 @@
 
 pub mod class;
 pub mod network;
+pub mod policy;
 
 use kube::Resource;
 use polyvirt_api::names;

@@ -14,6 +14,7 @@ impl Pass<'_> {
             Step::RecordChange(kind) => self.record_change(kind).await,
             Step::Look => self.look().await,
             Step::CheckTask(task) => self.check_task(task).await,
+            Step::Place => self.place().await,
             Step::Create => self.create().await,
             Step::Power(request) => self.power(request).await,
             Step::Reconfigure => self.reconfigure().await,

@@ -13,10 +13,11 @@ use super::pass::{Flow, Pass, Reach};
 
 impl Pass<'_> {
     pub(super) async fn create(&mut self) -> Flow {
-        let request = match self.request().await {
+        let mut request = match self.request().await {
             Ok(request) => request,
             Err(flow) => return flow,
         };
+        self.put_in_place(&mut request);
         let Reach::Ready(ready) = &self.reach else {
             return Flow::Continue;
         };
@@ -41,7 +42,9 @@ impl Pass<'_> {
                 self.accepted(OperationKind::Create, created.task)
             }
             Err(error) => {
-                self.remember_refusal(request, &error);
+                if !self.is_misplaced(&error) {
+                    self.remember_refusal(request, &error);
+                }
                 self.create_failed(error)
             }
         }

@@ -43,6 +43,7 @@ impl<'a> Pass<'a> {
             asked: None,
             memo,
             notes: Vec::new(),
+            placed_now: false,
             come_again: None,
             record,
             reach,
@@ -50,6 +51,7 @@ impl<'a> Pass<'a> {
         };
         pass.resolve(&loaded, rival);
         pass.load_revert();
+        pass.forget_refusal();
         pass.seen = pass.told();
         if let Seen::Present(vm) = pass.seen.clone() {
             // By its identity, perhaps: a create whose answer was lost.
@@ -71,6 +73,8 @@ impl<'a> Pass<'a> {
             Reach::Ready(ready) => loaded.ignored(&self.vm, ready),
             _ => Vec::new(),
         };
+        let unheard = self.unheard_wishes();
+        self.ignored_fields.extend(unheard);
     }
 
     /// What the provider's stream has told. Absence is believed only where acting on it is harmless: a create is then

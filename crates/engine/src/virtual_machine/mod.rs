@@ -16,6 +16,7 @@ mod finish;
 mod load;
 mod look;
 mod pass;
+mod place;
 pub(crate) mod reach;
 mod records;
 mod request;
@@ -38,6 +39,7 @@ const MOST_STEPS: usize = 16;
 pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
     let Some(vm) = ctx.stores.vms.get(key) else {
         ctx.remember(key, Memo::default());
+        ctx.placements.forget(key);
         return Next::Idle;
     };
     match ctx.memo(key).released {

@@ -58,6 +58,8 @@ pub(super) struct Pass<'a> {
     pub asked: Option<Timestamp>,
     pub memo: Memo,
     pub notes: Vec<Note>,
+    /// Whether this pass has chosen the host.
+    pub placed_now: bool,
     /// When to look again, where the outcome alone does not say it.
     pub come_again: Option<Next>,
 }
@@ -79,6 +81,7 @@ impl Pass<'_> {
             sent: self.sent(),
             intent: self.intent,
             revert: self.revert.as_ref(),
+            placing: self.placing(),
         }
     }
 

@@ -26,6 +26,7 @@ mod images;
 mod leader;
 mod lifecycle;
 mod ownership;
+mod placement;
 mod power;
 mod providers;
 mod reconfigure;

@@ -47,6 +47,7 @@ const ON: &[&str] = &["true"];
 /// All fields that do nothing unless a provider acts on them.
 pub const FIELDS: &[Field] = &[
     set("spec.resources.gpu"),
+    set("spec.resources.devices"),
     unless("spec.disks[].type", &["thin"]),
     set("spec.disks[].storageClass"),
     unless("spec.disks[].expandPolicy", &["Offline"]),
@@ -166,6 +167,9 @@ pub const ENGINE_FIELDS: &[&str] = &[
     "spec.networks[].networkRef",
     // A part of the address.
     "spec.networks[].prefix",
+    // The scheduler acts on them, where the provider tells of its hosts.
+    "spec.placement.nodeSelector",
+    "spec.placement.affinity",
     "spec.placementRef",
     "spec.lifecycle.gracefulShutdownTimeout",
     "spec.deletionPolicy",

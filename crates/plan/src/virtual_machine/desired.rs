@@ -373,6 +373,7 @@ fn placement(spec: &VirtualMachineSpec, provider: Option<&Provider>) -> Option<P
         folder: pick(own.folder, defaults.folder),
         host: own.host.unwrap_or_default(),
         resource_pool: pick(own.resource_pool, defaults.resource_pool),
+        ..Placement::default()
     };
     (placement != Placement::default()).then_some(placement)
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use polyvirt_api::infra::PlacementStatus;
 use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_contract::{Capabilities, Extension, Features, Identity, RequestId, TaskId, VmId};
 
@@ -34,6 +35,20 @@ pub struct Facts<'a> {
     pub intent: Intent,
     /// What the VM is to go back to.
     pub revert: Option<&'a RevertWish>,
+    /// Whether a host has to be chosen before the VM is made.
+    pub placing: Placing,
+}
+
+/// Whether a host has to be chosen before the VM is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placing {
+    /// The provider chooses, or the user has.
+    #[default]
+    NotOurs,
+    /// It has.
+    Open,
+    /// It was, and that is written down.
+    Decided,
 }
 
 /// Whether the intent to create is written down: before each create where create is not find-or-create, elsewhere after a
@@ -156,6 +171,8 @@ pub struct Record {
     pub restart_required: Vec<String>,
     /// What became of the last wish to go back to a snapshot.
     pub revert: Option<Reverted>,
+    /// The host that was chosen, or why there is none.
+    pub placement: Option<Box<PlacementStatus>>,
 }
 
 /// What the VM was last brought to. It is what tells an edit from drift, so it never claims more than is sure: before a

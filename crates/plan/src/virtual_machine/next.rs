@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{
     Answer, Attention, Claim, DeletionPolicy, Desired, Facts, Force, ImageReadiness, Intent, Life,
-    Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts, Sent,
+    Observed, OnDrift, Operation, OperationKind, Origin, Placing, ProviderFacts, Sent,
 };
 use crate::virtual_machine::step::{Done, Release, Step, WaitFor};
 
@@ -253,6 +253,7 @@ fn absent(facts: &Facts<'_>, desired: &Desired) -> Step {
         return Step::Stop(missing());
     }
     match &desired.image {
+        ImageReadiness::Ready if facts.placing == Placing::Open => Step::Place,
         ImageReadiness::Ready => create(facts),
         ImageReadiness::Waiting(what) => Step::wait(WaitFor::Image(what.clone())),
         ImageReadiness::Failed(why) => Step::Stop(Problem::new(

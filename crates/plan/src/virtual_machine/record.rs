@@ -101,6 +101,7 @@ pub fn record(vm: &VirtualMachine) -> Record {
         reboot_handled: status.reboot_handled.clone().unwrap_or_default(),
         restart_required: status.restart_required.clone(),
         revert: revert::from_status(&status),
+        placement: status.placement.clone(),
     }
 }
 
@@ -155,6 +156,7 @@ pub fn write(record: &Record, status: &mut VirtualMachineStatus) {
     status.reboot_handled = Some(record.reboot_handled.clone()).filter(|r| !r.is_empty());
     status.restart_required.clone_from(&record.restart_required);
     status.revert = revert::to_status(record.revert.as_ref());
+    status.placement.clone_from(&record.placement);
 }
 
 fn applied_to(applied: &Applied) -> Option<Box<api::AppliedState>> {
@@ -275,6 +277,10 @@ mod tests {
                 state: RevertState::Refused,
                 message: Some("No".into()),
             }),
+            placement: Some(Box::new(api::PlacementStatus {
+                host: Some("host-1".into()),
+                ..api::PlacementStatus::default()
+            })),
         };
         let mut status = VirtualMachineStatus::default();
         write(&record_in, &mut status);

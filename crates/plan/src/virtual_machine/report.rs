@@ -1,5 +1,6 @@
 //! From the end of a pass to what people read: status, conditions, events. Pure, and written only if it differs.
 
+mod placed;
 mod ready;
 
 use jiff::Timestamp;
@@ -202,7 +203,10 @@ fn before_first_start(end: &PassEnd<'_>, outcome: &Outcome) -> VMPhase {
 const fn waits_for_others(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::WaitingForDependencies | Reason::SecretInvalid | Reason::ProviderNotFound
+        Reason::WaitingForDependencies
+            | Reason::SecretInvalid
+            | Reason::ProviderNotFound
+            | Reason::Unschedulable
     )
 }
 
@@ -249,6 +253,10 @@ fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Findi
     match revert::finding(end.revert, end.record.revert.as_ref()) {
         Some(finding) => conditions::set(&mut list, finding, generation, end.now),
         None => conditions::clear(&mut list, kind::REVERTED),
+    }
+    match placed::finding(end) {
+        Some(finding) => conditions::set(&mut list, finding, generation, end.now),
+        None => conditions::clear(&mut list, kind::PLACED),
     }
     drop_stale(end, &mut list);
     status.conditions = list;

@@ -23,6 +23,8 @@ pub enum Step {
     Look,
     /// Ask how the task stands.
     CheckTask(TaskId),
+    /// Choose a host and write it down.
+    Place,
     /// Create the VM.
     Create,
     /// Change the power state.

@@ -9,8 +9,9 @@ use polyvirt_contract::model::{
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::virtual_machine::{
     Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
-    Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin, ProviderFacts,
-    Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted, Shape, Step, next_step,
+    Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin, Placing,
+    ProviderFacts, Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted, Shape,
+    Step, next_step,
 };
 use polyvirt_plan::{Problem, Reason};
 use proptest::prelude::*;
@@ -54,6 +55,10 @@ pub struct Any {
 
 impl Any {
     pub fn plan(&self) -> Step {
+        self.plan_with(Placing::NotOurs)
+    }
+
+    pub fn plan_with(&self, placing: Placing) -> Step {
         next_step(&Facts {
             now: at(1000),
             object: Object {
@@ -81,6 +86,7 @@ impl Any {
             sent: None,
             intent: self.intent,
             revert: self.revert.as_ref(),
+            placing,
         })
     }
 

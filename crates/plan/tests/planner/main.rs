@@ -45,6 +45,18 @@ proptest! {
     }
 
     #[test]
+    fn a_vm_is_created_only_where_it_was_placed(any in any_facts(Sight::any())) {
+        let open = any.plan_with(Placing::Open);
+        prop_assert!(!matches!(open, Step::Create | Step::RecordIntent), "{open:?}");
+        if open == Step::Place {
+            prop_assert!(matches!(any.plan(), Step::Create | Step::RecordIntent | Step::Wait(_)));
+        } else {
+            prop_assert_eq!(open, any.plan());
+        }
+        prop_assert_eq!(any.plan_with(Placing::Decided), any.plan());
+    }
+
+    #[test]
     fn a_vm_is_deleted_only_with_its_object(any in any_facts(Sight::any())) {
         if any.plan() == Step::Delete {
             prop_assert_eq!(any.life, Life::Deleting(DeletionPolicy::Delete));

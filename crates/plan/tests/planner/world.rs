@@ -27,6 +27,7 @@ pub struct World {
     record: Record,
     vm: Option<VmState>,
     looked: bool,
+    placing: Placing,
     /// A running VM takes a new size at its next start only.
     cold: bool,
     features: Features,
@@ -73,6 +74,11 @@ pub fn any_world() -> impl Strategy<Value = World> {
                 record,
                 vm,
                 looked: false,
+                placing: if cold {
+                    Placing::Open
+                } else {
+                    Placing::NotOurs
+                },
                 cold,
                 features: features(identity),
                 capabilities: Capabilities::default(),
@@ -111,6 +117,7 @@ impl World {
             sent: None,
             intent: self.intent,
             revert: None,
+            placing: self.placing,
         }
     }
 
@@ -139,6 +146,7 @@ impl World {
             Step::RecordChange(OperationKind::Reconfigure) => self.record.applied.shape = None,
             Step::RecordChange(_) => self.record.applied.power = None,
             Step::CheckTask(_) => self.record.operation = None,
+            Step::Place => self.placing = Placing::Decided,
             Step::Create => self.create(),
             Step::Power(request) => self.power(request.op),
             Step::Reconfigure => self.reconfigure(),

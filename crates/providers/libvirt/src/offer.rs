@@ -112,6 +112,7 @@ mod tests {
         "spec.placement.resourcePool",
         "spec.placement.storagePod",
         "spec.resources.gpu",
+        "spec.resources.devices",
         // libvirt has no reservations for QEMU, and no guest tools to install.
         "class.resourceLimits.cpuReservation",
         "class.resourceLimits.memoryReservation",

@@ -27,6 +27,8 @@ const HONOURED: &[&str] = &[
     "spec.placement.host",
     "spec.powerState",
     "spec.resources.cpu",
+    "spec.resources.devices",
+    "spec.resources.gpu",
     "spec.resources.memoryMiB",
     "spec.snapshot.revertToRef",
     "spec.tags",

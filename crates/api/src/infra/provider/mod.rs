@@ -92,6 +92,10 @@ pub struct ProviderSpec {
     /// Where VMs go that do not say so themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<ProviderDefaults>,
+    /// How much more than they have the hosts may promise to VMs for which the scheduler chooses
+    /// a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overcommit: Option<Overcommit>,
     /// How many calls a second the provider gets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
@@ -115,12 +119,27 @@ impl ProviderSpec {
             credential_secret_ref: None,
             insecure_skip_verify: false,
             defaults: None,
+            overcommit: None,
             rate_limit: None,
             health_check: None,
             connection_pooling: None,
             runtime: None,
         }
     }
+}
+
+/// How much more than they have hosts may promise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Overcommit {
+    /// CPUs that may be promised, in percent of those that are there. Absent means 400.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 10, max = 10_000))]
+    pub cpu_percent: Option<i32>,
+    /// Memory that may be promised, in percent of that which is there. Absent means 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 10, max = 10_000))]
+    pub memory_percent: Option<i32>,
 }
 
 /// Where VMs go that do not say so themselves.

@@ -4,6 +4,7 @@ mod disk;
 mod guest_data;
 mod lifecycle;
 mod network;
+mod placement;
 mod policy;
 mod status;
 
@@ -18,6 +19,7 @@ pub use disk::*;
 pub use guest_data::*;
 pub use lifecycle::*;
 pub use network::*;
+pub use placement::*;
 pub use policy::*;
 pub use status::*;
 
@@ -185,6 +187,10 @@ pub struct VMResources {
     /// GPUs to pass to the VM. Absent means none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuConfig>,
+    /// Devices of the host to pass to the VM: GPUs, virtual functions of network cards.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), transform = crate::schema::keyed_by_name)]
+    pub devices: Vec<DeviceRequest>,
 }
 
 /// GPUs passed to one VM.
@@ -202,31 +208,6 @@ pub struct GpuConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 512))]
     pub memory: Option<i64>,
-}
-
-/// A place on the provider. The words follow vSphere; other providers map them to their nearest
-/// thing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Placement {
-    /// Cluster of hosts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cluster: Option<String>,
-    /// One host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// Datastore or storage pool of the disks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub datastore: Option<String>,
-    /// Group of datastores, from which the provider picks one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub storage_pod: Option<String>,
-    /// Folder that holds the VM.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub folder: Option<String>,
-    /// Resource pool that the VM draws from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resource_pool: Option<String>,
 }
 
 /// A wish about the snapshots of the VM.

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::infra::{GpuConfig, PowerState};
+use crate::infra::{GpuConfig, PlacementStatus, PowerState};
 
 /// What is known of the VM.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,9 @@ pub struct VirtualMachineStatus {
     /// The host on which the VM runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Where the scheduler put the VM. Absent where the provider chose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Box<PlacementStatus>>,
     /// Details that only this kind of provider has.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]

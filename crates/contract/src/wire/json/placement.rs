@@ -1,5 +1,7 @@
 //! Where on the hypervisor.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::error::ProviderError;
@@ -18,6 +20,8 @@ pub(super) struct PlacementJson<'a> {
     host: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     resource_pool: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    devices: &'a BTreeMap<String, u32>,
 }
 
 impl<'a> From<&'a Placement> for PlacementJson<'a> {
@@ -29,6 +33,7 @@ impl<'a> From<&'a Placement> for PlacementJson<'a> {
             folder: &placement.folder,
             host: &placement.host,
             resource_pool: &placement.resource_pool,
+            devices: &placement.devices,
         }
     }
 }
@@ -57,5 +62,6 @@ pub(super) fn placement_of(placement: &Object<'_>) -> Result<Placement, Provider
         folder: placement.text("folder")?,
         host: placement.text("host")?,
         resource_pool: placement.text("resourcePool")?,
+        devices: placement.counts("devices")?,
     })
 }

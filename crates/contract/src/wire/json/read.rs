@@ -255,6 +255,20 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Numbers by keys that are kept as they are.
+    pub(crate) fn counts(&self, key: &str) -> Result<BTreeMap<String, u32>> {
+        let node = self.get(key);
+        let count = |(name, value): (&String, &'a Value)| {
+            let number = Node::new(value, format!("{}.{name}", node.path)).number()?;
+            Ok((name.clone(), number.unwrap_or(0)))
+        };
+        match node.value {
+            Value::Null => Ok(BTreeMap::new()),
+            Value::Object(map) => map.iter().map(count).collect(),
+            other => Err(expected("an object", other, &node.path)),
+        }
+    }
+
     pub(crate) fn texts(&self, key: &str) -> Result<Vec<String>> {
         self.get(key).list()?.iter().map(Node::text).collect()
     }

@@ -2,7 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMPhase, VMSnapshot, VirtualMachine,
+    Provider, VMClass, VMImage, VMNetworkAttachment, VMPhase, VMPlacementPolicy, VMSnapshot,
+    VirtualMachine,
 };
 use polyvirt_plan::Reason;
 
@@ -27,6 +28,7 @@ explained!(
     VMClass,
     VMImage,
     VMNetworkAttachment,
+    VMPlacementPolicy,
     VMSnapshot,
     VirtualMachine
 );

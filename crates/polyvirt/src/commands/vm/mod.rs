@@ -5,6 +5,7 @@ mod console;
 mod describe;
 mod events;
 mod exec;
+mod explain;
 mod list;
 mod logs;
 pub mod options;
@@ -67,6 +68,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     match options.verb {
         Verb::List(list) => list::run(&cluster, &list).await,
         Verb::Describe(shown) => describe::run(&cluster, &shown).await,
+        Verb::Explain(shown) => explain::run(&cluster, &shown).await,
         Verb::Events(shown) => events::run(&cluster, &shown).await,
         Verb::Start(change) => power::start(&cluster, &change).await,
         Verb::Stop(stop) => power::stop(&cluster, &stop).await,

@@ -40,6 +40,8 @@ pub enum Verb {
     List(List),
     /// Show all that is known of a VM, with its events
     Describe(Shown),
+    /// Show where a VM goes and what is against each other host
+    Explain(Shown),
     /// Show what happened to a VM
     Events(Shown),
     /// Switch a VM on

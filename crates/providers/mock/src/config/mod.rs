@@ -86,6 +86,10 @@ pub struct HostPool {
     pub memory_mib: u64,
     /// Over how many zones they are spread in turn; they are named `zone-1` and so on.
     pub zones: u16,
+    /// GPUs of each, named `nvidia.com/tesla-t4`.
+    pub gpus: u32,
+    /// Virtual functions of network cards of each, named `sriov/net1`.
+    pub virtual_functions: u32,
 }
 
 impl Default for HostPool {
@@ -95,6 +99,8 @@ impl Default for HostPool {
             cpus: 65_536,
             memory_mib: 256 * 1024 * 1024,
             zones: 2,
+            gpus: 0,
+            virtual_functions: 0,
         }
     }
 }

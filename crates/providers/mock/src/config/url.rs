@@ -19,6 +19,8 @@ const KEYS: &[&str] = &[
     "hosts",
     "hostCpus",
     "hostMemory",
+    "hostGpus",
+    "hostVfs",
     "zones",
     "missingImage",
     "corruptImage",
@@ -125,6 +127,8 @@ impl MockConfig {
             "watchBuffer" => self.watch_buffer = read(key, value, WANT, positive)?,
             "hosts" => self.hosts.count = read(key, value, WANT, positive)?,
             "zones" => self.hosts.zones = read(key, value, WANT, positive)?,
+            "hostGpus" => self.hosts.gpus = read(key, value, WANT, positive)?,
+            "hostVfs" => self.hosts.virtual_functions = read(key, value, WANT, positive)?,
             "hostCpus" => self.hosts.cpus = read(key, value, WANT, positive)?,
             "hostMemory" => {
                 self.hosts.memory_mib =

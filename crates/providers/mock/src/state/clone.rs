@@ -55,6 +55,7 @@ fn as_new(source: &Vm, key: VmKey, request: &CloneVm) -> Vm {
         boots: 0,
         hardware: source.reserved().clone(),
         pending: None,
+        devices: None,
         backing: (request.mode == CloneMode::Linked).then_some(source.key),
         snapshots: Vec::new(),
         last_request: None,

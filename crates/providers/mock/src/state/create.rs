@@ -6,7 +6,7 @@ use polyvirt_contract::model::{CreateVm, Created, VmRef};
 use polyvirt_contract::{ErrorKind, Identity, ProviderError, Result, TaskId};
 
 use crate::state::tasks::Action;
-use crate::state::vm::{Stage, Vm, VmKey, image_key};
+use crate::state::vm::{Devices, Stage, Vm, VmKey, image_key};
 use crate::state::{Happened, State, check};
 
 /// The size of an image's disk, where nobody says another.
@@ -25,7 +25,20 @@ impl State {
         let mut vm = Vm::new(VmKey(self.numbers.vm + 1), request, 0);
         self.fill_first_disk(&mut vm);
         vm.host = self.hosts.place(&vm.hardware, wanted_host)?;
+        vm.devices = self.devices(vm.host, request)?;
         self.begin(now, vm, self.times.create)
+    }
+
+    /// The devices that the request names, if nobody on the host has them.
+    fn devices(&self, host: u16, request: &CreateVm) -> Result<Option<Box<Devices>>> {
+        let wanted = request.placement.as_ref().map(|place| &place.devices);
+        let Some(wanted) = wanted.filter(|devices| !devices.is_empty()) else {
+            return Ok(None);
+        };
+        let there = self.vms.values().filter(|vm| vm.host == host);
+        let taken = there.filter_map(|vm| vm.devices.as_deref());
+        self.hosts.has_devices(host, wanted, taken)?;
+        Ok(Some(Box::new(wanted.clone())))
     }
 
     /// The first disk is as large as the image at least, and holds what was imported.

@@ -64,6 +64,24 @@ impl Hosts {
         best.map(|(number, _)| number)
     }
 
+    /// Whether the host has the devices beside those that are `taken`, or what it lacks.
+    pub(crate) fn has_devices<'a>(
+        &self,
+        number: u16,
+        wanted: &BTreeMap<String, u32>,
+        taken: impl Iterator<Item = &'a BTreeMap<String, u32>> + Clone,
+    ) -> Result<()> {
+        let host = self.0.get(usize::from(number));
+        for (name, count) in wanted {
+            let all = host.and_then(|host| host.devices.get(name)).copied();
+            let used: u32 = taken.clone().filter_map(|devices| devices.get(name)).sum();
+            if used + count > all.unwrap_or(0) {
+                return Err(no_device(self.name(number), name, *count));
+            }
+        }
+        Ok(())
+    }
+
     /// Gives `new` the place of `old` on the same host, or says that there is no room.
     pub(crate) fn exchange(&mut self, number: u16, old: &Hardware, new: &Hardware) -> Result<()> {
         self.give_back(number, old);
@@ -124,9 +142,18 @@ fn host(pool: HostPool, number: u16) -> Host {
         cpus_used: 0,
         memory_mib: pool.memory_mib,
         memory_used_mib: 0,
-        devices: BTreeMap::new(),
+        devices: devices(pool),
         health: HostHealth::Ready,
     }
+}
+
+fn devices(pool: HostPool) -> BTreeMap<String, u32> {
+    let all = [
+        ("nvidia.com/tesla-t4", pool.gpus),
+        ("sriov/net1", pool.virtual_functions),
+    ];
+    let some = all.into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 fn fits(host: &Host, hardware: &Hardware) -> bool {
@@ -136,6 +163,13 @@ fn fits(host: &Host, hardware: &Hardware) -> bool {
 const fn has_room(host: &Host, hardware: &Hardware) -> bool {
     host.cpus_used.saturating_add(hardware.cpu) <= host.cpus
         && host.memory_used_mib.saturating_add(hardware.memory_mib) <= host.memory_mib
+}
+
+fn no_device(host: &str, name: &str, count: u32) -> ProviderError {
+    ProviderError::new(
+        ErrorKind::Exhausted,
+        format!("{host} does not have {count} of {name} left; ask for less, or name another host"),
+    )
 }
 
 fn full(hardware: &Hardware, host: &str) -> ProviderError {
@@ -164,6 +198,7 @@ mod tests {
             cpus: 4,
             memory_mib: 1000,
             zones: 2,
+            ..HostPool::default()
         })
     }
 

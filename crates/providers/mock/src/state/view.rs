@@ -136,6 +136,11 @@ fn details(vm: &Vm) -> BTreeMap<String, String> {
         tell(&format!("nic.{}", nic.name), nic.setup.to_string());
     }
     tell("tags", vm.tags.join(","));
+    let devices = vm.devices.iter().flat_map(|devices| devices.iter());
+    let devices: Vec<_> = devices
+        .map(|(name, count)| format!("{name}={count}"))
+        .collect();
+    tell("devices", devices.join(","));
     tell("stage", stage(vm.stage).to_owned());
     if vm.hardware_version != 0 {
         tell("hardwareVersion", vm.hardware_version.to_string());

@@ -1,5 +1,7 @@
 //! A VM as the mock keeps it: compact, because a benchmark keeps ten thousand, and whole, because a folder keeps it too.
 
+use std::collections::BTreeMap;
+
 use polyvirt_contract::model::{
     CreateVm, DiskSpec, ExpandPolicy, Firmware, NicSpec, Owner, UserData,
 };
@@ -121,6 +123,9 @@ pub(crate) struct Volatile {
     pub(crate) hung: bool,
 }
 
+/// Devices by name.
+pub(crate) type Devices = BTreeMap<String, u32>;
+
 /// A VM.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -150,6 +155,9 @@ pub(crate) struct Vm {
     /// The VM that a linked clone shares its first disk with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) backing: Option<VmKey>,
+    /// Devices of its host that are its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) devices: Option<Box<Devices>>,
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) tags: Box<[Box<str>]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,6 +190,7 @@ impl Vm {
             image: image_key(request).into(),
             content: None,
             backing: None,
+            devices: None,
             tags: tags(request),
             seed: seed(request).map(Box::new),
             snapshots: Vec::new(),

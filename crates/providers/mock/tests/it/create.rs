@@ -245,6 +245,7 @@ fn room_runs_out_and_comes_back() {
             cpus: 64,
             memory_mib: 4096,
             zones: 1,
+            ..HostPool::default()
         };
     });
     let first = created(&mock, "a");
@@ -296,4 +297,34 @@ fn first_boot_data_shows_that_it_arrived_but_not_what_it_is() {
     };
     let vm = seen(&mock, &created_as(&mock, ignition).id);
     assert_eq!(vm.details["userDataKind"], "ignition");
+}
+
+#[test]
+fn devices_are_given_once_and_come_back() {
+    let mock = with(|config| {
+        config.hosts = HostPool {
+            count: 1,
+            gpus: 2,
+            ..HostPool::default()
+        };
+    });
+    let with_gpus = |name: &str, count: u32| CreateVm {
+        placement: Some(Placement {
+            devices: [("nvidia.com/tesla-t4".to_owned(), count)].into(),
+            ..Placement::default()
+        }),
+        ..request(name)
+    };
+    let first = created_as(&mock, with_gpus("a", 1));
+    assert_eq!(
+        seen(&mock, &first.id).details["devices"],
+        "nvidia.com/tesla-t4=1"
+    );
+    let error = now(mock.create(with_gpus("b", 2))).expect_err("one is left");
+    assert_eq!(error.kind, ErrorKind::Exhausted);
+    created_as(&mock, with_gpus("c", 1));
+    let error = now(mock.create(with_gpus("d", 1))).expect_err("none is left");
+    assert!(error.message.contains("nvidia.com/tesla-t4"), "{error}");
+    now(mock.delete(&first)).expect("deleted");
+    created_as(&mock, with_gpus("d", 1));
 }

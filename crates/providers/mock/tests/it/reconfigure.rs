@@ -199,6 +199,7 @@ fn a_host_has_no_more_than_it_has() {
             cpus: 4,
             memory_mib: 8192,
             zones: 1,
+            ..HostPool::default()
         };
     });
     let vm = created(&mock, "a");

@@ -1,0 +1,140 @@
+//! Which VMs are where, and what of them the inventory does not show yet.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use polyvirt_api::infra::{PlacementStatus, PowerState, VirtualMachine};
+use polyvirt_contract::VmId;
+use polyvirt_contract::model::VmState;
+use polyvirt_placement::{Claim, Placed, VmTerm};
+use polyvirt_plan::virtual_machine::record;
+
+use super::question::keeps_away;
+use super::snapshots::Snapshot;
+use crate::context::Stores;
+use crate::link::Link;
+use crate::runtime::key::ObjectKey;
+use crate::runtime::vm_index::Target;
+
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
+/// A VM on a host, or soon to be there.
+pub(super) struct Entry {
+    key: ObjectKey,
+    vm: Arc<VirtualMachine>,
+    host: String,
+    placement: PlacementStatus,
+    /// CPUs and MiB that the inventory does not show yet.
+    unseen: Option<(u32, u64)>,
+    keeps_away: Vec<VmTerm>,
+}
+
+impl Entry {
+    pub(super) fn placed<'a>(&'a self, provider: &'a str) -> Placed<'a> {
+        let spec = &self.vm.spec;
+        let at_home = self.placement.host.as_ref() == Some(&self.host);
+        Placed {
+            namespace: self.key.namespace(),
+            name: self.key.name(),
+            labels: self.vm.metadata.labels.as_ref().unwrap_or(&NO_LABELS),
+            policy: spec.placement_ref.as_ref().map(|r| r.name.as_str()),
+            provider,
+            host: &self.host,
+            claim: self.claim(),
+            // One that somebody moved has left them behind.
+            devices: at_home.then_some(&self.placement.devices),
+            keeps_away: self.keeps_away.clone(),
+        }
+    }
+
+    fn claim(&self) -> Option<Claim<'_>> {
+        let (cpus, memory_mib) = self.unseen?;
+        let gib = self
+            .placement
+            .disk_gib
+            .and_then(|gib| u64::try_from(gib).ok());
+        Some(Claim {
+            cpus,
+            memory_mib,
+            disk_bytes: gib.unwrap_or(0) << 30,
+            datastore: self.placement.datastore.as_deref().unwrap_or_default(),
+        })
+    }
+}
+
+/// Choices by VM.
+pub(super) type Reserved = HashMap<ObjectKey, PlacementStatus>;
+
+/// All VMs of the provider but the one that a host is looked for.
+pub(super) fn open(
+    stores: &Stores,
+    link: &Link,
+    snapshot: &Snapshot,
+    reserved: Option<&Reserved>,
+    without: Option<&ObjectKey>,
+) -> Vec<Entry> {
+    let users = stores.index.users(&Target::Provider(link.key.clone()));
+    let others = users.into_iter().filter(|key| Some(key) != without);
+    others
+        .filter_map(|key| {
+            let reserved = reserved.and_then(|reserved| reserved.get(&key));
+            entry(stores, link, snapshot, reserved, key)
+        })
+        .collect()
+}
+
+fn entry(
+    stores: &Stores,
+    link: &Link,
+    snapshot: &Snapshot,
+    reserved: Option<&PlacementStatus>,
+    key: ObjectKey,
+) -> Option<Entry> {
+    let vm = stores.vms.get(&key)?;
+    let written = vm.status.as_ref().and_then(|s| s.placement.as_deref());
+    let placement = reserved.or(written).cloned().unwrap_or_default();
+    let seen = observed(link, &vm);
+    let shown = seen
+        .as_ref()
+        .map(|seen| seen.host.clone())
+        .filter(|host| !host.is_empty());
+    let host = shown.or_else(|| placement.host.clone())?;
+    let counted = seen
+        .as_ref()
+        .is_some_and(|seen| snapshot.counted.contains(&seen.id));
+    let unseen = (!counted && is_to_run(&vm)).then(|| size(&placement, seen.as_deref()));
+    Some(Entry {
+        keeps_away: keeps_away(stores, &vm),
+        key,
+        vm,
+        host,
+        placement,
+        unseen,
+    })
+}
+
+fn is_to_run(vm: &VirtualMachine) -> bool {
+    vm.spec.power_state.unwrap_or_default() == PowerState::On
+}
+
+fn observed(link: &Link, vm: &VirtualMachine) -> Option<Arc<VmState>> {
+    let id = vm
+        .status
+        .as_ref()
+        .and_then(|s| s.id.as_deref())
+        .and_then(VmId::non_empty);
+    let identity = record::identity(vm);
+    link.seen(|seen| {
+        id.and_then(|id| seen.get(&id))
+            .or_else(|| seen.find(&identity))
+    })
+}
+
+fn size(placement: &PlacementStatus, seen: Option<&VmState>) -> (u32, u64) {
+    let cpus = placement.cpu.and_then(|cpu| u32::try_from(cpu).ok());
+    let memory = placement.memory_mib.and_then(|mib| u64::try_from(mib).ok());
+    (
+        cpus.or_else(|| seen.map(|vm| vm.cpu)).unwrap_or(0),
+        memory.or_else(|| seen.map(|vm| vm.memory_mib)).unwrap_or(0),
+    )
+}

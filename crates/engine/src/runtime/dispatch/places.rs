@@ -1,0 +1,48 @@
+//! Who is to be looked at when a VM takes a place or leaves one.
+
+use std::collections::BTreeMap;
+
+use polyvirt_api::infra::{PowerState, VMPlacementPolicy, VirtualMachine};
+
+use super::{Dispatcher, Source};
+use crate::runtime::key::{Kind, ObjectKey};
+use crate::runtime::queue::Urgency;
+use crate::runtime::store::Change;
+use crate::runtime::vm_index::{Target, provider_of};
+
+impl Dispatcher {
+    /// A policy changed.
+    pub fn policy_changed(&self, change: &Change<VMPlacementPolicy>, source: Source) {
+        self.referenced(change, Kind::VMPlacementPolicy, Target::Policy, source);
+    }
+
+    /// VMs that found no host look again when another VM has left its place or taken one.
+    pub(super) fn room_moved(&self, old: Option<&VirtualMachine>, new: Option<&VirtualMachine>) {
+        if old.map(place) == new.map(place) {
+            return;
+        }
+        let Some(any) = new.or(old) else { return };
+        for vm in self.stores.unplaced.take(&provider_of(any)) {
+            self.wake_vm(&vm, Urgency::Background);
+        }
+        if let Some(policy) = &any.spec.placement_ref {
+            let own = any.metadata.namespace.as_deref().unwrap_or_default();
+            self.wake_later(Kind::VMPlacementPolicy, &ObjectKey::new(own, &policy.name));
+        }
+    }
+}
+
+type Place<'a> = (
+    Option<&'a BTreeMap<String, String>>,
+    [Option<&'a str>; 2],
+    Option<PowerState>,
+);
+
+/// What others may see of a VM when they look for a host.
+fn place(vm: &VirtualMachine) -> Place<'_> {
+    let status = vm.status.as_ref();
+    let chosen = status.and_then(|s| s.placement.as_ref()?.host.as_deref());
+    let seen = status.and_then(|s| s.host.as_deref());
+    let power = status.and_then(|s| s.power_state);
+    (vm.metadata.labels.as_ref(), [chosen, seen], power)
+}

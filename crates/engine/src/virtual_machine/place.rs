@@ -1,0 +1,282 @@
+//! A host is chosen and written down before the VM is made.
+//!
+//! If the manager dies after the write, the next one reads the choice and goes on with it; before the write, nothing was sent
+//! and the next one chooses anew. If a create went out and the choice is made again, create finds what is there.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use polyvirt_api::infra::{HostVerdict, PlacementStatus};
+use polyvirt_contract::model::CreateVm;
+use polyvirt_contract::{ErrorKind, Extension, ProviderError};
+use polyvirt_placement::{Choice, Refusal, Rule, Topology, Verdict};
+use polyvirt_plan::virtual_machine::{OperationKind, Outcome, Placing};
+use polyvirt_plan::{Note, Problem, Reason};
+
+use super::pass::{Flow, Pass, Reach, Ready};
+use crate::next::Next;
+use crate::placement::question::{Question, policy_key, wishes};
+use crate::placement::{OLD, Snapshot};
+
+/// Hosts whose reasons the status holds.
+const SHOWN_HOSTS: usize = 32;
+
+impl Pass<'_> {
+    /// Whether a host has to be chosen.
+    pub(super) fn placing(&self) -> Placing {
+        if wishes(&self.vm.spec).is_empty() || !self.ready().is_some_and(tells_hosts) {
+            return Placing::NotOurs;
+        }
+        if self.is_placed() {
+            Placing::Decided
+        } else {
+            Placing::Open
+        }
+    }
+
+    /// A choice holds for the spec that it was made for, and for one VM.
+    fn is_placed(&self) -> bool {
+        let Some(placement) = self.record.placement.as_ref() else {
+            return false;
+        };
+        let same = placement.generation == self.generation && self.record.applied.reached.is_none();
+        placement.host.is_some() && (self.placed_now || same)
+    }
+
+    /// Wishes that go nowhere, because the provider does not tell of hosts or takes none.
+    pub(super) fn unheard_wishes(&self) -> Vec<String> {
+        match self.ready() {
+            Some(ready) if !tells_hosts(ready) => {
+                let fields = wishes(&self.vm.spec).into_iter().map(str::to_owned);
+                fields
+                    .filter(|field| !self.ignored_fields.contains(field))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A refusal of wishes that are gone says nothing any more.
+    pub(super) fn forget_refusal(&mut self) {
+        let refused = self
+            .record
+            .placement
+            .as_ref()
+            .is_some_and(|p| p.host.is_none());
+        if refused && wishes(&self.vm.spec).is_empty() {
+            self.record.placement = None;
+        }
+    }
+
+    pub(super) async fn place(&mut self) -> Flow {
+        let question = match self.question() {
+            Ok(question) => question,
+            Err(problem) => return Flow::End(Outcome::Stopped(problem)),
+        };
+        match self.search(&question).await {
+            Ok(Ok(chosen)) => self.record_place(chosen).await,
+            Ok(Err(refusal)) => self.unplaced(&refusal),
+            Err(error) => Flow::End(Outcome::Failed(error)),
+        }
+    }
+
+    fn question(&self) -> Result<Question, Problem> {
+        let made = self.desired.as_ref().map_err(Clone::clone)?;
+        let policy = match policy_key(&self.vm) {
+            Some(key) => Some(
+                self.ctx
+                    .stores
+                    .policies
+                    .get(&key)
+                    .ok_or_else(|| no_policy(key.name()))?,
+            ),
+            None => None,
+        };
+        let features = self
+            .ready()
+            .map(|ready| ready.features.clone())
+            .unwrap_or_default();
+        let mut question = Question::new(&self.vm, &made.vm, policy.as_deref(), &features)?;
+        if !self.memo.full_hosts.is_empty() {
+            let full = Rule::NotNamed(Topology::Host, self.memo.full_hosts.clone());
+            question.request.rules.push(full);
+        }
+        Ok(question)
+    }
+
+    /// With what is known of the hosts; and before it is refused, with what they have now.
+    async fn search(
+        &self,
+        question: &Question,
+    ) -> Result<Result<PlacementStatus, Refusal>, ProviderError> {
+        let Reach::Ready(ready) = &self.reach else {
+            return Ok(Err(Refusal {
+                verdicts: Vec::new(),
+            }));
+        };
+        let begin = self.ctx.now();
+        let oldest = begin.saturating_sub(OLD).unwrap_or(begin);
+        let snapshot = self.ctx.placements.snapshot(ready, begin, oldest).await?;
+        let chosen = self.choose(ready, &snapshot, question);
+        if chosen.is_ok() || snapshot.asked >= begin {
+            return Ok(chosen);
+        }
+        let snapshot = self
+            .ctx
+            .placements
+            .snapshot(ready, self.ctx.now(), begin)
+            .await?;
+        Ok(self.choose(ready, &snapshot, question))
+    }
+
+    fn choose(
+        &self,
+        ready: &Ready,
+        snapshot: &Snapshot,
+        question: &Question,
+    ) -> Result<PlacementStatus, Refusal> {
+        let remember = |choice: &Choice| self.remembered(choice, question);
+        self.ctx
+            .placements
+            .choose(self.ctx, ready, snapshot, &self.key, question, remember)
+    }
+
+    fn remembered(&self, choice: &Choice, question: &Question) -> PlacementStatus {
+        let request = &question.request;
+        let count = |(name, count): (&String, &u32)| {
+            (name.clone(), i32::try_from(*count).unwrap_or(i32::MAX))
+        };
+        let gib = request.storage.bytes >> 30;
+        PlacementStatus {
+            host: Some(choice.host.clone()),
+            generation: self.generation,
+            datastore: choice.datastore.clone(),
+            devices: choice.devices.iter().map(count).collect(),
+            cpu: i32::try_from(request.cpus).ok(),
+            memory_mib: i64::try_from(request.memory_mib).ok(),
+            disk_gib: i64::try_from(gib).ok().filter(|gib| *gib > 0),
+            time: Some(Time(self.ctx.now())),
+            message: Some(choice.why()),
+            hosts: shown(&choice.verdicts),
+        }
+    }
+
+    async fn record_place(&mut self, chosen: PlacementStatus) -> Flow {
+        let before = (self.intent, self.record.clone());
+        let host = chosen.host.clone().unwrap_or_default();
+        let why = chosen.message.clone().unwrap_or_default();
+        self.notes.push(Note::normal(
+            Reason::Placed,
+            format!("Goes to host {host}. {why}"),
+        ));
+        self.record.placement = Some(Box::new(chosen));
+        let written = self
+            .write_status(&Outcome::InFlight(OperationKind::Create))
+            .await;
+        if written.is_ok() {
+            self.placed_now = true;
+            self.ctx.placements.forget(&self.key);
+        }
+        // Whether it was written or not, it stays reserved until a pass knows better.
+        self.go_on_if(written, before)
+    }
+
+    fn unplaced(&mut self, refusal: &Refusal) -> Flow {
+        // All that was found full is looked at again, next time.
+        self.memo.full_hosts.clear();
+        let summary = refusal.summary();
+        self.record.placement = Some(Box::new(PlacementStatus {
+            generation: self.generation,
+            message: Some(summary.clone()),
+            hosts: shown(&refusal.verdicts),
+            ..PlacementStatus::default()
+        }));
+        if let Some(ready) = self.ready() {
+            self.ctx.stores.unplaced.add(&ready.link.key, &self.key);
+        }
+        self.come_again = Some(Next::Backoff);
+        let text = format!(
+            "{summary}. `polyvirt vm explain {}` tells it of each host",
+            self.key.name()
+        );
+        Flow::End(Outcome::Stopped(Problem::new(
+            Reason::Unschedulable,
+            "spec.placement",
+            text,
+        )))
+    }
+
+    /// Puts what was chosen into the request.
+    pub(super) fn put_in_place(&self, request: &mut CreateVm) {
+        let Some(chosen) = self
+            .record
+            .placement
+            .as_ref()
+            .filter(|_| self.placing() == Placing::Decided)
+        else {
+            return;
+        };
+        let place = request.placement.get_or_insert_default();
+        place.host = chosen.host.clone().unwrap_or_default();
+        if let Some(datastore) = &chosen.datastore {
+            place.datastore.clone_from(datastore);
+        }
+        let count =
+            |(name, count): (&String, &i32)| (name.clone(), u32::try_from(*count).unwrap_or(0));
+        place.devices = chosen.devices.iter().map(count).collect();
+        let Ok(question) = self.question() else {
+            return;
+        };
+        if place.folder.is_empty() {
+            place.folder = question.folder.unwrap_or_default();
+        }
+        if place.resource_pool.is_empty() {
+            place.resource_pool = question.resource_pool.unwrap_or_default();
+        }
+    }
+
+    /// Whether the provider refused the host that we chose. Then another is looked for, with what the hosts have now.
+    pub(super) fn is_misplaced(&mut self, error: &ProviderError) -> bool {
+        let about_host = error.field.as_deref() == Some("spec.placement.host");
+        let refused =
+            error.kind == ErrorKind::Exhausted || (error.kind == ErrorKind::Invalid && about_host);
+        if !refused || self.placing() != Placing::Decided {
+            return false;
+        }
+        let placement = self.record.placement.take();
+        self.placed_now = false;
+        self.memo.full_hosts.extend(placement.and_then(|p| p.host));
+        if let Some(ready) = self.ready() {
+            self.ctx.placements.distrust(&ready.link.key);
+        }
+        self.come_again = Some(Next::Backoff);
+        true
+    }
+}
+
+/// Those that fit come first.
+fn shown(verdicts: &[Verdict]) -> Vec<HostVerdict> {
+    let fitting = verdicts.iter().filter(|verdict| verdict.fits());
+    let others = verdicts.iter().filter(|verdict| !verdict.fits());
+    let told = fitting.chain(others).map(|verdict| HostVerdict {
+        name: verdict.host.clone(),
+        fits: verdict.fits(),
+        message: verdict.outcome.to_string(),
+    });
+    told.take(SHOWN_HOSTS).collect()
+}
+
+/// Whether the provider tells of its hosts, and takes the one that is chosen.
+fn tells_hosts(ready: &Ready) -> bool {
+    let known = ready.link.view().inventory;
+    ready.features.has(Extension::Inventory)
+        && ready.features.honours("spec.placement.host")
+        && known.is_none_or(|known| !known.hosts.is_empty())
+}
+
+fn no_policy(name: &str) -> Problem {
+    let text = format!("VMPlacementPolicy {name} does not exist. Create it, or correct the name");
+    Problem::new(
+        Reason::WaitingForDependencies,
+        "spec.placementRef.name",
+        text,
+    )
+}

@@ -1,0 +1,51 @@
+//! What a VM needs and would like.
+
+use std::collections::BTreeMap;
+
+use crate::device::DeviceRequest;
+use crate::rule::{Rule, Subject};
+use crate::storage::Storage;
+
+/// A rule that should hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Against other wishes; 1 to 100.
+    pub weight: u32,
+    /// What should hold.
+    pub rule: Rule,
+}
+
+/// What a VM needs and would like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The VMPlacementPolicy that it names.
+    pub policy: Option<String>,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Room for its disks.
+    pub storage: Storage,
+    /// Devices of the host.
+    pub devices: Vec<DeviceRequest>,
+    /// What must hold.
+    pub rules: Vec<Rule>,
+    /// What should hold.
+    pub wishes: Vec<Wish>,
+}
+
+impl Request {
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject {
+            namespace: &self.namespace,
+            labels: &self.labels,
+            policy: self.policy.as_deref(),
+        }
+    }
+}

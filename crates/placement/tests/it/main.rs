@@ -1,0 +1,8 @@
+//! The scheduler from outside: what is chosen, what is refused and why, and what never happens.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod affinities;
+mod ledger;
+mod policies;
+mod refusals;
+mod support;
