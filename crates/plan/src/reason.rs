@@ -189,6 +189,16 @@ reasons! {
     SnapshotDeleting,
     /// The snapshot is gone from the hypervisor, and that was proved.
     SnapshotDeleted,
+    /// The schedule is in force; the message tells when the next snapshot is taken.
+    Scheduled,
+    /// The schedule rests. Set spec.schedule.enabled to true and suspend to false to go on.
+    ScheduleSuspended,
+    /// The schedule has made a VMSnapshot for one of its times.
+    SnapshotMade,
+    /// A time of the schedule passed without a snapshot; the message says why.
+    SnapshotLeftOut,
+    /// The schedule has deleted one of its snapshots, because it keeps no more, or for a later one.
+    SnapshotPruned,
     /// The guest had written its buffers out when the snapshot was taken.
     Quiesced,
     /// The guest could not be asked to write its buffers out: it was off, or has no agent.
