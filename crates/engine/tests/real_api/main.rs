@@ -30,6 +30,7 @@ mod power;
 mod providers;
 mod reconfigure;
 mod reverts;
+mod schedules;
 mod shared_objects;
 mod snapshot_deletion;
 mod snapshots;
