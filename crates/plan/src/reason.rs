@@ -215,6 +215,12 @@ reasons! {
     SnapshotOfAnotherVm,
     /// The provider will not go back to that snapshot; the message says why. Name another one, or none.
     RevertRefused,
+    /// An action of spec.lifecycle is under way, or is tried again.
+    HookRunning,
+    /// An action of spec.lifecycle ended well; the message shows the first line of what it said.
+    HookSucceeded,
+    /// An action of spec.lifecycle failed; the message says why. Correct it, or set its failurePolicy to Ignore.
+    HookFailed,
     /// There is no template or MachineClass of the name in spec.template or spec.instanceType. Use small, medium or large, or make a MachineClass.
     TemplateNotFound,
     /// The MachineClass in spec.machineClass does not exist, is switched off, or is not for this provider.

@@ -141,7 +141,11 @@ impl Pass<'_> {
     }
 
     /// Nothing is sent of which the record could not be made; then the record is what it was.
-    fn go_on_if(&mut self, written: Result<(), ClusterError>, before: (Intent, Record)) -> Flow {
+    pub(super) fn go_on_if(
+        &mut self,
+        written: Result<(), ClusterError>,
+        before: (Intent, Record),
+    ) -> Flow {
         let Err(error) = written else {
             return Flow::Continue;
         };

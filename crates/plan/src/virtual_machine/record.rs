@@ -11,7 +11,7 @@ use crate::virtual_machine::facts::{
     Applied, Attention, Claim, DeletionPolicy, DesiredPower, Force, Intent, Life, Object,
     Operation, OperationKind, Origin, Record, Shape,
 };
-use crate::virtual_machine::revert;
+use crate::virtual_machine::{hooks, revert};
 
 /// What the object says about its own life.
 pub fn object(vm: &VirtualMachine) -> Object<'_> {
@@ -101,6 +101,7 @@ pub fn record(vm: &VirtualMachine) -> Record {
         reboot_handled: status.reboot_handled.clone().unwrap_or_default(),
         restart_required: status.restart_required.clone(),
         revert: revert::from_status(&status),
+        hooks: hooks::from_status(&status),
     }
 }
 
@@ -155,6 +156,7 @@ pub fn write(record: &Record, status: &mut VirtualMachineStatus) {
     status.reboot_handled = Some(record.reboot_handled.clone()).filter(|r| !r.is_empty());
     status.restart_required.clone_from(&record.restart_required);
     status.revert = revert::to_status(record.revert.as_ref());
+    status.hooks = hooks::to_status(&record.hooks);
 }
 
 fn applied_to(applied: &Applied) -> Option<Box<api::AppliedState>> {
@@ -275,6 +277,10 @@ mod tests {
                 state: RevertState::Refused,
                 message: Some("No".into()),
             }),
+            hooks: hooks::Runs {
+                pre_stop: Some(hooks::Run::due(Some(2), Timestamp::UNIX_EPOCH).done()),
+                ..hooks::Runs::default()
+            },
         };
         let mut status = VirtualMachineStatus::default();
         write(&record_in, &mut status);

@@ -1,6 +1,7 @@
 //! Who is to be looked at when a snapshot changes, and which snapshots when something else does.
 
 use polyvirt_api::infra::{SnapshotPhase, VMSnapshot, VirtualMachine};
+use polyvirt_api::names::HOOK_LABEL;
 use polyvirt_plan::snapshot::schedule::{is_schedule, maker};
 
 use super::{Dispatcher, Source, deletion_moved, urgency};
@@ -25,6 +26,7 @@ impl Dispatcher {
         if old.map(usable) != new.map(usable) {
             self.wake_users(&Target::Snapshot(key.clone()), Urgency::Event);
             self.wake_maker(any, source);
+            self.wake_hooked(any);
         }
         if new.is_none() {
             self.wake_made(any);
@@ -42,6 +44,14 @@ impl Dispatcher {
         if let (Some((name, _)), true) = (maker(made), source != Source::FirstList) {
             let own = made.metadata.namespace.as_deref().unwrap_or_default();
             self.wake_snapshot(&ObjectKey::new(own, name), Urgency::Event);
+        }
+    }
+
+    /// A VM that is to be started or stopped waits for a snapshot that it has asked for.
+    fn wake_hooked(&self, snapshot: &VMSnapshot) {
+        let labels = snapshot.metadata.labels.as_ref();
+        if labels.is_some_and(|labels| labels.contains_key(HOOK_LABEL)) {
+            self.wake_vm(&vm_of(snapshot), Urgency::Event);
         }
     }
 

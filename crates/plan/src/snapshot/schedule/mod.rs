@@ -4,12 +4,12 @@
 //!   slots      ──┬────────┬────────┬────────┬──►  time
 //!                │ made   │ made   │ missed │ due
 //!              last ───────────────┘        └─► Make ─► last = slot      (of all missed ones the last: one catch-up)
-//!                                           ├─► LeftOut ─► since = slot  (Forbid, and one is at work)
-//!                                           └─► Made ─► last = slot      (made, and the manager died before it was written)
+//!                                           └─► LeftOut ─► since = slot  (Forbid, and one is at work)
 //! ```
 //!
 //! One slot is one snapshot:
 //! - The name of the child is made of the name of its schedule and of the slot in UTC. Made twice, it is refused.
+//! - A child that is there counts as made, also if the manager died before it wrote that down; and none is deleted before.
 //! - `last` and `since` are written after the child was made, and only grow: a clock that goes back waits for them. One that
 //!   was wrong by more than a day begins anew, and names guard what was made.
 //! - A schedule that is new, was changed or rested counts slots from the moment at which that was seen. It catches up with

@@ -59,8 +59,6 @@ pub enum Slot {
     NotDue,
     /// Its snapshot is to be made.
     Make(Timestamp),
-    /// Its snapshot is there already; that was not written down.
-    Made(Timestamp),
     /// It passes without a snapshot.
     LeftOut(Timestamp, LeftOut),
     /// It is due and waits for the VirtualMachine.
@@ -116,15 +114,19 @@ fn remembered(facts: &Facts<'_>) -> Memory {
         };
     }
     let same = rule.as_deref() == Some(facts.schedule.rule.as_str());
-    let wrong = [since, last]
-        .into_iter()
-        .flatten()
-        .any(|t| is_wrong(facts.now, t));
+    let mut written = [since, last].into_iter().flatten();
+    let wrong = written.any(|time| is_wrong(facts.now, time));
     Memory {
         rule: Some(facts.schedule.rule.clone()),
         since: since.filter(|_| same && !wrong).or(Some(facts.now)),
-        last: last.filter(|_| !wrong),
+        last: last.filter(|_| !wrong).max(newest(facts)),
     }
+}
+
+/// What was made is remembered, whether it was written down or not.
+fn newest(facts: &Facts<'_>) -> Option<Timestamp> {
+    let slots = facts.children.iter().map(|child| child.slot);
+    slots.filter(|slot| !is_wrong(facts.now, *slot)).max()
 }
 
 fn is_wrong(now: Timestamp, written: Timestamp) -> bool {
@@ -143,9 +145,6 @@ fn slot(facts: &Facts<'_>, memory: &Memory) -> Slot {
     let Some(due) = due else {
         return Slot::NotDue;
     };
-    if facts.children.iter().any(|child| child.slot == due) {
-        return Slot::Made(due);
-    }
     if facts.subject == Subject::Missing {
         return Slot::Waits;
     }
@@ -159,7 +158,7 @@ fn slot(facts: &Facts<'_>, memory: &Memory) -> Slot {
 
 fn after(memory: Memory, slot: Slot) -> Memory {
     match slot {
-        Slot::Make(at) | Slot::Made(at) => Memory {
+        Slot::Make(at) => Memory {
             last: Some(at),
             ..memory
         },
@@ -199,12 +198,19 @@ fn surplus(facts: &Facts<'_>) -> Vec<Removal> {
 fn beyond(facts: &Facts<'_>, state: ChildState, most: usize, why: Why) -> Vec<Removal> {
     let children = facts.children.iter();
     let mut free: Vec<_> = children
-        .filter(|c| c.state == state && c.hold == Hold::Free)
+        .filter(|c| c.state == state && c.hold == Hold::Free && is_past(facts, c))
         .collect();
     free.sort_by_key(|child| child.slot);
     let surplus = free.len().saturating_sub(most);
     free.truncate(surplus);
     free.into_iter().map(|child| removal(child, why)).collect()
+}
+
+/// Whether its slot cannot come again. One that nobody has written down would be made anew if its object were gone.
+fn is_past(facts: &Facts<'_>, child: &Child) -> bool {
+    let Memory { since, last, .. } = facts.memory;
+    let rests = facts.schedule.force == InForce::Suspended;
+    rests || Some(child.slot) <= (*since).max(*last)
 }
 
 fn removal(child: &Child, why: Why) -> Removal {

@@ -185,6 +185,6 @@ pub fn slot(object: &VMSnapshot, slot: Slot) -> Option<Note> {
             };
             Some(Note::warning(Reason::SnapshotLeftOut, text))
         }
-        Slot::NotDue | Slot::Made(_) | Slot::Waits => None,
+        Slot::NotDue | Slot::Waits => None,
     }
 }
