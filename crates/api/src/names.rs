@@ -43,5 +43,12 @@ pub const MIGRATED_FROM_ANNOTATION: &str = "virtrigaud.io/migrated-from";
 /// On a VirtualMachine: the VMMigration that made it.
 pub const MIGRATION_ANNOTATION: &str = "virtrigaud.io/migration";
 
+/// On a VMSnapshot: the action of spec.lifecycle that made it.
+pub const HOOK_LABEL: &str = "polyvirt.io/hook";
+/// On a VMSnapshot: the time of its schedule that it was made for.
+pub const SCHEDULED_AT_ANNOTATION: &str = "polyvirt.io/scheduled-at";
+/// On a VMSnapshot: the name of the schedule that made it; its UID if the name is too long.
+pub const SCHEDULE_LABEL: &str = "polyvirt.io/schedule";
+
 /// `"true"` on a VirtualMachine whose VM existed before the object.
 pub const ADOPTED_LABEL: &str = "virtrigaud.io/adopted";

@@ -32,6 +32,9 @@ pub enum ClusterError {
     /// Somebody changed the object meanwhile.
     #[error("The object was changed meanwhile")]
     Conflict,
+    /// There is an object of that name.
+    #[error("An object of that name exists")]
+    AlreadyExists,
     /// The API server will never take this.
     #[error("The API server refused the write: {0}")]
     Invalid(String),
@@ -68,6 +71,9 @@ impl About {
 pub trait Cluster: Send + Sync {
     /// Writes, and returns the object as it is now (JSON).
     async fn patch(&self, key: &Key, patch: Patch) -> Result<String, ClusterError>;
+
+    /// Makes the object, and returns it as it is now (JSON). One that is there is [`ClusterError::AlreadyExists`].
+    async fn create(&self, key: &Key, body: Value) -> Result<String, ClusterError>;
 
     /// Deletes the object, if it is still the one of that UID. What its finalizers wait for comes first.
     async fn delete(&self, key: &Key, uid: &str) -> Result<(), ClusterError>;

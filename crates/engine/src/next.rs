@@ -37,9 +37,10 @@ impl Next {
     pub fn after_refusal(error: &ClusterError) -> Self {
         match error {
             ClusterError::NotFound | ClusterError::Invalid(_) => Self::Idle,
-            ClusterError::Conflict | ClusterError::Forbidden(_) | ClusterError::Unavailable(_) => {
-                Self::Backoff
-            }
+            ClusterError::Conflict
+            | ClusterError::AlreadyExists
+            | ClusterError::Forbidden(_)
+            | ClusterError::Unavailable(_) => Self::Backoff,
         }
     }
 }

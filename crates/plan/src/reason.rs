@@ -193,6 +193,16 @@ reasons! {
     SnapshotDeleting,
     /// The snapshot is gone from the hypervisor, and that was proved.
     SnapshotDeleted,
+    /// The schedule is in force; the message tells when the next snapshot is taken.
+    Scheduled,
+    /// The schedule rests. Set spec.schedule.enabled to true and suspend to false to go on.
+    ScheduleSuspended,
+    /// The schedule has made a VMSnapshot for one of its times.
+    SnapshotMade,
+    /// A time of the schedule passed without a snapshot; the message says why.
+    SnapshotLeftOut,
+    /// The schedule has deleted one of its snapshots, because it keeps no more, or for a later one.
+    SnapshotPruned,
     /// The guest had written its buffers out when the snapshot was taken.
     Quiesced,
     /// The guest could not be asked to write its buffers out: it was off, or has no agent.
@@ -209,6 +219,12 @@ reasons! {
     SnapshotOfAnotherVm,
     /// The provider will not go back to that snapshot; the message says why. Name another one, or none.
     RevertRefused,
+    /// An action of spec.lifecycle is under way, or is tried again.
+    HookRunning,
+    /// An action of spec.lifecycle ended well; the message shows the first line of what it said.
+    HookSucceeded,
+    /// An action of spec.lifecycle failed; the message says why. Correct it, or set its failurePolicy to Ignore.
+    HookFailed,
     /// There is no template or MachineClass of the name in spec.template or spec.instanceType. Use small, medium or large, or make a MachineClass.
     TemplateNotFound,
     /// The MachineClass in spec.machineClass does not exist, is switched off, or is not for this provider.

@@ -8,7 +8,6 @@ mod cards;
 mod checksum;
 mod class;
 mod clone;
-mod cron;
 mod disks;
 mod guest_data;
 mod image;

@@ -3,18 +3,16 @@
 use polyvirt_api::infra::{ReportedCapabilities, VMSnapshot};
 use polyvirt_plan::Problem;
 use polyvirt_plan::snapshot::desired::resolve;
+use polyvirt_plan::snapshot::schedule::schedule;
 
-use super::{Judged, cron, references};
+use super::{Judged, references};
 use crate::facts::{Facts, Found};
 
 impl Judged for VMSnapshot {
     fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
         let mut found: Vec<_> = resolve(self).err().into_iter().collect();
-        if let Some(schedule) = &self.spec.schedule {
-            let text = schedule.cron_spec.as_deref();
-            found.extend(text.and_then(|t| cron::problem("spec.schedule.cronSpec", t)));
-            let zone = cron::zone_problem("spec.schedule.timezone", &schedule.timezone);
-            found.extend(zone);
+        if self.spec.schedule.is_some() {
+            found.extend(schedule(self).err().filter(|p| !found.contains(p)));
         }
         found
     }

@@ -8,14 +8,16 @@ use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_plan::Problem;
 use polyvirt_plan::virtual_machine::desired::{class_from, hypervisor_name};
 
-use super::{Judged, machine, references};
+use super::{Judged, invalid, machine, references};
 use crate::facts::Facts;
 
 const ROOT: &str = "spec";
 
 impl Judged for VirtualMachine {
     fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
-        machine::problems(ROOT, &self.spec)
+        let mut found = machine::problems(ROOT, &self.spec);
+        found.extend(command_before_start(&self.spec));
+        found
     }
 
     fn warnings(&self, old: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
@@ -32,6 +34,17 @@ impl Judged for VirtualMachine {
         }
         found
     }
+}
+
+/// A guest that does not run yet cannot run a command.
+fn command_before_start(spec: &VirtualMachineSpec) -> Option<Problem> {
+    let hook = spec.lifecycle.as_deref()?.pre_start.as_ref()?;
+    hook.exec.is_some().then(|| {
+        invalid(
+            "spec.lifecycle.preStart.exec",
+            "The guest does not run before it starts. Use postStart, or a snapshot",
+        )
+    })
 }
 
 fn exists(vm: &VirtualMachine) -> bool {

@@ -34,6 +34,10 @@ fn what_can_never_work_is_refused_by_field() {
             "spec.networks[b].macAddress",
         ),
         (
+            json!({"lifecycle": {"preStart": {"exec": {"command": ["true"]}}}}),
+            "spec.lifecycle.preStart.exec",
+        ),
+        (
             cards(
                 json!([{"name": "a", "ipAddress": "192.0.2.1", "prefix": 24, "gateway": "198.51.100.1"}]),
             ),

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch as KubePatch, PatchParams, Preconditions};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, Patch as KubePatch, PatchParams, PostParams, Preconditions,
+};
 use kube::core::{ApiResource, GroupVersionKind};
 use polyvirt_plan::Note;
 use polyvirt_plan::conditions::kind;
@@ -65,6 +67,18 @@ impl Cluster for KubeCluster {
         serde_json::to_string(&object).map_err(|e| ClusterError::Invalid(e.to_string()))
     }
 
+    async fn create(&self, key: &Key, body: serde_json::Value) -> Result<String, ClusterError> {
+        let object: DynamicObject =
+            serde_json::from_value(body).map_err(|e| ClusterError::Invalid(e.to_string()))?;
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let made = self.api(key).create(&params, &object).await;
+        let made = made.map_err(refusal)?;
+        serde_json::to_string(&made).map_err(|e| ClusterError::Invalid(e.to_string()))
+    }
+
     async fn delete(&self, key: &Key, uid: &str) -> Result<(), ClusterError> {
         let only_this = Preconditions {
             uid: Some(uid.to_owned()),
@@ -112,6 +126,7 @@ fn leave_foreign_conditions(body: &mut serde_json::Value) {
 pub fn refusal(error: kube::Error) -> ClusterError {
     match error {
         kube::Error::Api(status) if status.is_not_found() => ClusterError::NotFound,
+        kube::Error::Api(status) if status.is_already_exists() => ClusterError::AlreadyExists,
         kube::Error::Api(status) if status.is_conflict() => ClusterError::Conflict,
         kube::Error::Api(status) if status.is_forbidden() => {
             ClusterError::Forbidden(status.message.clone())

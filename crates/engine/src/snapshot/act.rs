@@ -291,6 +291,10 @@ impl Pass<'_> {
                 Reason::VmMissing,
                 "Deleted with its VM, as spec.retentionPolicy.deleteOnVMDelete says",
             ),
+            EndOfLife::ScheduleGone => (
+                Reason::SnapshotPruned,
+                "Deleted with the schedule that made it",
+            ),
         };
         match self.ctx.cluster.delete(&self.key, &uid).await {
             Ok(()) | Err(ClusterError::NotFound) => {

@@ -6,8 +6,10 @@ use polyvirt_api::infra::{VMSnapshot, VirtualMachine};
 use polyvirt_contract::VmId;
 use polyvirt_contract::model::{Owner, VmRef, VmState};
 use polyvirt_plan::snapshot::desired::{hypervisor_name, resolve};
-use polyvirt_plan::snapshot::{Intent, Record, VmFacts, VmPlace, record};
+use polyvirt_plan::snapshot::schedule::{Hold, maker};
+use polyvirt_plan::snapshot::{Intent, Maker, Record, VmFacts, VmPlace, record};
 use polyvirt_plan::virtual_machine::record::identity;
+use polyvirt_plan::virtual_machine::revert::wanted;
 
 use super::{Pass, Seen};
 use crate::context::Context;
@@ -30,6 +32,8 @@ impl<'a> Pass<'a> {
             key: Key::new(Kind::VMSnapshot, key.clone()),
             name: hypervisor_name(&object),
             vm: standing(vm.as_deref(), place.as_ref(), &record),
+            hold: held(vm.as_deref(), key.name()),
+            maker: maker_of(ctx, &object),
             place,
             reach: reach_of(ctx, provider),
             desired: resolve(&object),
@@ -76,6 +80,27 @@ impl<'a> Pass<'a> {
             id: vm.id.clone(),
             owner: Some(owner),
         })
+    }
+}
+
+/// What a VM is told to go back to does not go for its age.
+fn held(vm: Option<&VirtualMachine>, name: &str) -> Hold {
+    match vm.and_then(wanted) {
+        Some(named) if named == name => Hold::Kept,
+        _ => Hold::Free,
+    }
+}
+
+/// Where nobody collects what has lost its owner, that is done here.
+fn maker_of(ctx: &Context, object: &VMSnapshot) -> Maker {
+    let Some((name, uid)) = maker(object) else {
+        return Maker::User;
+    };
+    let own = object.metadata.namespace.as_deref().unwrap_or_default();
+    let schedule = ctx.stores.snapshots.get(&ObjectKey::new(own, name));
+    match schedule {
+        Some(schedule) if schedule.metadata.uid.as_deref() == Some(uid) => Maker::Schedule,
+        _ => Maker::Gone,
     }
 }
 

@@ -8,13 +8,15 @@ mod act;
 mod finish;
 mod load;
 pub(crate) mod refusals;
+mod schedule;
 
 use std::sync::Arc;
 
 use polyvirt_api::infra::VMSnapshot;
 use polyvirt_contract::model::VmState;
+use polyvirt_plan::snapshot::schedule::Hold;
 use polyvirt_plan::snapshot::{
-    Desired, Facts, Intent, Observed, Outcome, Record, VmFacts, VmPlace, next_step, record,
+    Desired, Facts, Intent, Maker, Observed, Outcome, Record, VmFacts, VmPlace, next_step, record,
 };
 use polyvirt_plan::{Note, Problem};
 
@@ -32,6 +34,9 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
         ctx.refusals.forget(key);
         return Next::Idle;
     };
+    if schedule::is_for_us(&object) {
+        return schedule::reconcile(ctx, key, object).await;
+    }
     let mut pass = Pass::load(ctx, key, object);
     for _ in 0..MOST_STEPS {
         let step = next_step(&pass.facts());
@@ -70,6 +75,10 @@ struct Pass<'a> {
     object: Arc<VMSnapshot>,
     name: String,
     vm: VmFacts,
+    /// Whether its VM is to go back to it.
+    hold: Hold,
+    /// How the schedule that made it stands.
+    maker: Maker,
     /// The VM as it is now, for a snapshot that was not begun.
     place: Option<VmPlace>,
     reach: Reach,
@@ -89,6 +98,8 @@ impl Pass<'_> {
             record: &self.record,
             desired: self.desired.as_ref(),
             vm: self.vm,
+            hold: self.hold,
+            maker: self.maker,
             provider: self.reach.facts(),
             observed: self.observed(),
             intent: self.intent,

@@ -69,6 +69,7 @@ impl Pass<'_> {
         let (desired, done) = (desired.clone(), done.clone());
         self.apply_reached(&desired, &done, &vm);
         self.memo.sent = None;
+        self.forget_hooks();
         self.close_reboot(&vm);
     }
 

@@ -13,6 +13,7 @@ mod act;
 mod change;
 mod create;
 mod finish;
+mod hook;
 mod load;
 mod look;
 mod pass;

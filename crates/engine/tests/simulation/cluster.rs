@@ -28,6 +28,22 @@ impl Cluster for SimCluster {
             .await
     }
 
+    async fn create(&self, key: &Key, body: Value) -> Result<String, ClusterError> {
+        let detail = format!("create {key:?}");
+        let work = async {
+            let now = self.sim.now();
+            let api = &mut self.sim.world().api;
+            if !api.create(key, body, now) {
+                return Err(ClusterError::AlreadyExists);
+            }
+            let made = api.get(key).ok_or(ClusterError::NotFound)?;
+            Ok(made.to_string())
+        };
+        self.sim
+            .perform(Effect::SharedWrite, || detail, work, refused)
+            .await
+    }
+
     async fn delete(&self, key: &Key, uid: &str) -> Result<(), ClusterError> {
         let work = async {
             let now = self.sim.now();

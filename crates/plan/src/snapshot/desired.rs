@@ -11,6 +11,7 @@ use polyvirt_contract::model::{Quiesce, SnapshotContents, SnapshotRequest};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::snapshot::facts::{Desired, OnVmGone};
+use crate::snapshot::schedule::is_schedule;
 
 /// The longest name that hypervisors of the field take.
 const LONGEST_NAME: usize = 40;
@@ -49,7 +50,7 @@ pub fn resolve(object: &VMSnapshot) -> Result<Desired, Problem> {
         } else {
             OnVmGone::Keep
         },
-        ignored: ignored(spec, &config),
+        ignored: ignored(object, &config),
     })
 }
 
@@ -99,19 +100,24 @@ fn refuse(config: &SnapshotConfig) -> Result<(), Problem> {
     Ok(())
 }
 
-fn lifetime(
+pub(super) fn lifetime(
     spec: &VMSnapshotSpec,
     retention: &SnapshotRetention,
 ) -> Result<(Option<Duration>, Duration), Problem> {
-    let pinned = spec.metadata.as_ref().is_some_and(|m| m.pinned);
     let max_age = retention
         .max_age
         .as_ref()
         .map(|age| duration("maxAge", age))
         .transpose()?;
     let grace = duration("gracePeriod", &retention.grace_period)?;
-    let kept = pinned && retention.preserve_pinned;
-    Ok((max_age.filter(|_| !kept), grace))
+    Ok((max_age.filter(|_| !is_kept(spec)), grace))
+}
+
+/// Whether it is pinned, and pins count.
+pub(super) fn is_kept(spec: &VMSnapshotSpec) -> bool {
+    let pinned = spec.metadata.as_ref().is_some_and(|m| m.pinned);
+    let retention = spec.retention_policy.as_ref();
+    pinned && retention.is_none_or(|r| r.preserve_pinned)
 }
 
 fn duration(field: &str, text: &GoDuration) -> Result<Duration, Problem> {
@@ -121,12 +127,16 @@ fn duration(field: &str, text: &GoDuration) -> Result<Duration, Problem> {
 }
 
 /// Fields that are set and that nothing acts on yet.
-fn ignored(spec: &VMSnapshotSpec, config: &SnapshotConfig) -> Vec<&'static str> {
+fn ignored(object: &VMSnapshot, config: &SnapshotConfig) -> Vec<&'static str> {
+    let spec = &object.spec;
+    let alone = !is_schedule(object);
     let counts = spec.retention_policy.as_ref();
     let counts = counts.is_some_and(|r| r.max_count.is_some());
+    // An object that has taken a snapshot does not become a schedule.
+    let late = spec.schedule.as_ref().is_some_and(|s| s.enabled);
     [
-        ("spec.schedule", spec.schedule.is_some()),
-        ("spec.retentionPolicy.maxCount", counts),
+        ("spec.schedule", alone && late),
+        ("spec.retentionPolicy.maxCount", alone && counts),
         ("spec.snapshotConfig.compression", config.compression),
     ]
     .into_iter()
@@ -204,7 +214,14 @@ mod tests {
             "retentionPolicy": {"maxCount": 3},
             "snapshotConfig": {"compression": true},
         });
-        let ignored = resolve(&object(&spec)).expect("valid").ignored;
+        let mut object = object(&spec);
+        let ignored = resolve(&object).expect("valid").ignored;
+        assert_eq!(ignored, ["spec.snapshotConfig.compression"]);
+        object.status = Some(polyvirt_api::infra::VMSnapshotStatus {
+            vm: Some(polyvirt_api::infra::SnapshotVm::default()),
+            ..Default::default()
+        });
+        let ignored = resolve(&object).expect("valid").ignored;
         assert_eq!(
             ignored,
             [

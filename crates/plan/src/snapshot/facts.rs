@@ -7,6 +7,7 @@ use polyvirt_contract::model::{SnapshotRequest, SnapshotState};
 use polyvirt_contract::{Identity, SnapshotId, VmId};
 
 use crate::problem::Problem;
+use crate::snapshot::schedule::Hold;
 use crate::virtual_machine::{Attention, Claim, Force, Operation, ProviderFacts};
 
 /// All inputs of one decision.
@@ -24,6 +25,10 @@ pub struct Facts<'a> {
     pub desired: Result<&'a Desired, &'a Problem>,
     /// How the VirtualMachine stands.
     pub vm: VmFacts,
+    /// Whether its VM is told to go back to it.
+    pub hold: Hold,
+    /// How the schedule that made it stands.
+    pub maker: Maker,
     /// How to reach the hypervisor.
     pub provider: ProviderFacts<'a>,
     /// What the hypervisor said last.
@@ -116,6 +121,18 @@ pub enum OnVmGone {
     Delete,
     /// It stays, and tells.
     Keep,
+}
+
+/// Who made the object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Maker {
+    /// No schedule.
+    #[default]
+    User,
+    /// A schedule, which is there.
+    Schedule,
+    /// A schedule that is gone.
+    Gone,
 }
 
 /// How the VirtualMachine that the snapshot names stands.

@@ -33,6 +33,7 @@ pub mod facts;
 pub mod next;
 pub mod record;
 pub mod report;
+pub mod schedule;
 pub mod step;
 
 pub use facts::*;

@@ -7,7 +7,8 @@ use polyvirt_contract::model::SnapshotContents;
 
 use crate::problem::Problem;
 use crate::reason::Reason;
-use crate::snapshot::facts::{Facts, Intent, Life, Observed, OnVmGone, VmFacts};
+use crate::snapshot::facts::{Facts, Intent, Life, Maker, Observed, OnVmGone, VmFacts};
+use crate::snapshot::schedule::Hold;
 use crate::snapshot::step::{Done, EndOfLife, Lost, Release, Step, WaitFor};
 use crate::virtual_machine::next::FORGOTTEN_AFTER;
 use crate::virtual_machine::{Attention, Claim, Force, OperationKind, ProviderFacts};
@@ -23,6 +24,7 @@ pub fn next_step(facts: &Facts<'_>) -> Step {
     match facts.object.life {
         Life::Deleting => deleting(facts),
         Life::Alive if facts.object.attention == Attention::Paused => Step::Done(Done::Paused),
+        Life::Alive if facts.maker == Maker::Gone => Step::DeleteObject(EndOfLife::ScheduleGone),
         Life::Alive if facts.record.completed.is_some() => taken(facts),
         Life::Alive => not_taken(facts),
     }
@@ -53,7 +55,7 @@ fn taken(facts: &Facts<'_>) -> Step {
         return end;
     }
     match lifetime(facts) {
-        Some((_, deleted)) if facts.now >= deleted => {
+        Some((_, deleted)) if facts.now >= deleted && facts.hold == Hold::Free => {
             return Step::DeleteObject(EndOfLife::Expired);
         }
         _ => {}

@@ -66,6 +66,8 @@ pub enum EndOfLife {
     Expired,
     /// Its VM is gone, and `deleteOnVMDelete` says that it goes, too.
     VmGone,
+    /// The schedule that made it is gone.
+    ScheduleGone,
 }
 
 /// Why the finalizer may go.

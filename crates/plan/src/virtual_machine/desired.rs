@@ -24,6 +24,8 @@ use crate::virtual_machine::facts::{
     Desired, DesiredPower, ImageReadiness, OnDrift, RestartPolicy,
 };
 
+use crate::virtual_machine::hooks;
+
 use networks::networks;
 
 /// All that a VirtualMachine refers to, as far as it exists.
@@ -69,6 +71,7 @@ pub fn resolve(vm: &VirtualMachine, refs: &References<'_>) -> Result<Desired, Pr
         power: power(spec.power_state.unwrap_or_default()),
         graceful_timeout: graceful_timeout(spec)?,
         image: readiness,
+        hooks: hooks::declared(vm),
         ..policies(spec)
     })
 }

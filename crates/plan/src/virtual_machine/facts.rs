@@ -8,6 +8,7 @@ use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_contract::{Capabilities, Extension, Features, Identity, RequestId, TaskId, VmId};
 
 use crate::problem::Problem;
+use crate::virtual_machine::hooks::{Hooks, Runs};
 use crate::virtual_machine::revert::{RevertWish, Reverted};
 
 /// All inputs of one decision.
@@ -173,6 +174,8 @@ pub struct Record {
     pub revert: Option<Reverted>,
     /// The host that was chosen, or why there is none.
     pub placement: Option<Box<PlacementStatus>>,
+    /// What became of the hooks of the start or stop under way.
+    pub hooks: Runs,
 }
 
 /// What the VM was last brought to. It is what tells an edit from drift, so it never claims more than is sure: before a
@@ -275,6 +278,8 @@ pub struct Desired {
     pub restart: RestartPolicy,
     /// Whether the image can be used on this provider now.
     pub image: ImageReadiness,
+    /// What to do around start and stop.
+    pub hooks: Hooks,
 }
 
 /// Whether we may restart the VM on our own.

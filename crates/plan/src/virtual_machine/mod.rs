@@ -19,6 +19,7 @@
 
 pub mod desired;
 pub mod facts;
+pub mod hooks;
 pub mod next;
 pub mod record;
 pub mod report;

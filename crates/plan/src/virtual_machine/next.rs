@@ -13,6 +13,7 @@ use crate::virtual_machine::facts::{
     Answer, Attention, Claim, DeletionPolicy, Desired, Facts, Force, ImageReadiness, Intent, Life,
     Observed, OnDrift, Operation, OperationKind, Origin, Placing, ProviderFacts, Sent,
 };
+use crate::virtual_machine::hooks;
 use crate::virtual_machine::step::{Done, Release, Step, WaitFor};
 
 use present::present;
@@ -112,7 +113,7 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
             .or_else(|| create_of_a_former_life(facts))
             .unwrap_or(Step::Release(Release::Proved)),
         Observed::Stranger(_) => Step::Release(Release::NotOurs),
-        Observed::Present(_) => Step::Delete,
+        Observed::Present(vm) => hooks::before_delete(facts, vm).unwrap_or(Step::Delete),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::virtual_machine::facts::{
     Applied, Attention, Claim, DeletionPolicy, DesiredPower, Force, Intent, Life, Object,
     Operation, OperationKind, Origin, Record, Shape,
 };
-use crate::virtual_machine::revert;
+use crate::virtual_machine::{hooks, revert};
 
 /// What the object says about its own life.
 pub fn object(vm: &VirtualMachine) -> Object<'_> {
@@ -102,6 +102,7 @@ pub fn record(vm: &VirtualMachine) -> Record {
         restart_required: status.restart_required.clone(),
         revert: revert::from_status(&status),
         placement: status.placement.clone(),
+        hooks: hooks::from_status(&status),
     }
 }
 
@@ -157,6 +158,7 @@ pub fn write(record: &Record, status: &mut VirtualMachineStatus) {
     status.restart_required.clone_from(&record.restart_required);
     status.revert = revert::to_status(record.revert.as_ref());
     status.placement.clone_from(&record.placement);
+    status.hooks = hooks::to_status(&record.hooks);
 }
 
 fn applied_to(applied: &Applied) -> Option<Box<api::AppliedState>> {
@@ -281,6 +283,10 @@ mod tests {
                 host: Some("host-1".into()),
                 ..api::PlacementStatus::default()
             })),
+            hooks: hooks::Runs {
+                pre_stop: Some(hooks::Run::due(Some(2), Timestamp::UNIX_EPOCH).done()),
+                ..hooks::Runs::default()
+            },
         };
         let mut status = VirtualMachineStatus::default();
         write(&record_in, &mut status);

@@ -7,6 +7,7 @@ use polyvirt_contract::{RequestId, SnapshotId, TaskId};
 
 use crate::problem::Problem;
 use crate::virtual_machine::facts::OperationKind;
+use crate::virtual_machine::hooks::Moment;
 
 /// The one next step.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +34,12 @@ pub enum Step {
     Reconfigure,
     /// Take the VM back to a snapshot.
     Revert(SnapshotId),
+    /// Write down that a hook is tried.
+    BeginHook(Moment),
+    /// Write down that the start is to be followed by a hook.
+    OweHook,
+    /// Run a hook.
+    RunHook(Moment),
     /// Delete the VM.
     Delete,
     /// Take our finalizer off.
@@ -114,6 +121,8 @@ pub enum WaitFor {
     PowerUnknown,
     /// An adopted VM whose id is not written yet.
     AdoptionId,
+    /// A hook that is under way, or is tried again.
+    Hook(Moment),
 }
 
 impl Step {

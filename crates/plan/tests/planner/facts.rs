@@ -7,6 +7,7 @@ use polyvirt_contract::model::{
     ClassSpec, CreateVm, DiskState, NicState, Owner, PowerState, VmState,
 };
 use polyvirt_contract::{Capabilities, Extension, Features};
+use polyvirt_plan::virtual_machine::hooks::{Action, Hook, HookFailurePolicy, Hooks};
 use polyvirt_plan::virtual_machine::{
     Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
     Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin, Placing,
@@ -136,29 +137,45 @@ fn image() -> impl Strategy<Value = ImageReadiness> {
 
 pub fn desired() -> impl Strategy<Value = Desired> {
     let policies = (on_drift(), on_drift(), on_drift(), any::<bool>());
-    (1..3_u32, power(), policies, image()).prop_map(|(cpu, power, (p, s, d, restart), image)| {
-        Desired {
-            vm: CreateVm {
-                name: "web".into(),
-                class: ClassSpec {
-                    cpu,
-                    memory_mib: 512,
-                    ..ClassSpec::default()
-                },
-                ..CreateVm::default()
+    let parts = (1..3_u32, power(), policies, image(), hooks());
+    parts.prop_map(|(cpu, power, (p, s, d, restart), image, hooks)| Desired {
+        vm: CreateVm {
+            name: "web".into(),
+            class: ClassSpec {
+                cpu,
+                memory_mib: 512,
+                ..ClassSpec::default()
             },
-            power,
-            graceful_timeout: Duration::from_secs(60),
-            on_power_drift: p,
-            on_size_drift: s,
-            on_deletion: d,
-            restart: if restart {
-                RestartPolicy::WhenNeeded
-            } else {
-                RestartPolicy::Never
-            },
-            image,
-        }
+            ..CreateVm::default()
+        },
+        power,
+        graceful_timeout: Duration::from_secs(60),
+        on_power_drift: p,
+        on_size_drift: s,
+        on_deletion: d,
+        restart: if restart {
+            RestartPolicy::WhenNeeded
+        } else {
+            RestartPolicy::Never
+        },
+        image,
+        hooks,
+    })
+}
+
+fn hooks() -> impl Strategy<Value = Hooks> {
+    let hook = || {
+        proptest::option::of(Just(Hook {
+            action: Action::Exec(vec!["true".into()]),
+            timeout: Duration::from_secs(30),
+            on_failure: HookFailurePolicy::Fail,
+        }))
+    };
+    (hook(), hook(), hook()).prop_map(|(pre_start, post_start, pre_stop)| Hooks {
+        generation: None,
+        pre_start,
+        post_start,
+        pre_stop,
     })
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use polyvirt_contract::model::{PowerOp, PowerState, VmState};
 use polyvirt_contract::{Capabilities, Features};
+use polyvirt_plan::virtual_machine::hooks::{HookState, Moment, Run};
 use polyvirt_plan::virtual_machine::{
     Applied, Attention, Claim, DeletionPolicy, Desired, Done, Facts, Force, Intent, Life, Object,
     Observed, Operation, OperationKind, Origin, ProviderFacts, Record, Step, next_step,
@@ -33,6 +34,8 @@ pub struct World {
     features: Features,
     capabilities: Capabilities,
     end: Option<Step>,
+    /// Hooks that were run.
+    pub hooks: Vec<Moment>,
     pub created: usize,
     /// VMs that were gone before we began.
     pub lost: usize,
@@ -83,6 +86,7 @@ pub fn any_world() -> impl Strategy<Value = World> {
                 features: features(identity),
                 capabilities: Capabilities::default(),
                 end: None,
+                hooks: Vec::new(),
                 created: 0,
                 lost,
             }
@@ -152,11 +156,32 @@ impl World {
             Step::Reconfigure => self.reconfigure(),
             Step::Delete => self.vm = None,
             Step::Wait(wait) => return self.wait(wait.recheck),
+            Step::BeginHook(_) | Step::OweHook | Step::RunHook(_) => self.hook(step),
             Step::Revert(_) | Step::Done(_) | Step::Release(_) | Step::Stop(_) => {
                 return Flow::Ends;
             }
         }
         Flow::GoesOn
+    }
+
+    /// What is written down, and hooks that end well.
+    fn hook(&mut self, step: &Step) {
+        let runs = &mut self.record.hooks;
+        match step {
+            Step::BeginHook(moment) => {
+                let run = Run::begin(runs.at(*moment), None, self.now);
+                runs.set(*moment, Some(run));
+            }
+            Step::RunHook(moment) => {
+                self.hooks.push(*moment);
+                let run = runs
+                    .at(*moment)
+                    .cloned()
+                    .expect("only what was begun is run");
+                runs.set(*moment, Some(run.done()));
+            }
+            _ => runs.post_start = Some(Run::due(None, self.now)),
+        }
     }
 
     /// Time passes where that is what is waited for; everything else comes from outside and is an end here.
@@ -186,7 +211,25 @@ impl World {
         });
     }
 
+    /// What comes first has been done: nothing is started or stopped before its hook.
+    fn check_hooks(&self, op: PowerOp) {
+        let first = match op {
+            PowerOp::On => Moment::PreStart,
+            PowerOp::Off | PowerOp::ShutdownGraceful { .. } => Moment::PreStop,
+            PowerOp::Reboot => return,
+        };
+        let run = self.record.hooks.at(first);
+        let done = run.is_some_and(|run| run.state == HookState::Done);
+        assert!(
+            done || self.desired.hooks.at(first).is_none(),
+            "{first:?}: {self:?}"
+        );
+        let owed = self.record.hooks.post_start.is_some();
+        assert!(op != PowerOp::On || owed || self.desired.hooks.post_start.is_none());
+    }
+
     fn power(&mut self, op: PowerOp) {
+        self.check_hooks(op);
         let on = matches!(op, PowerOp::On | PowerOp::Reboot);
         let vm = self.vm.as_mut().expect("only a VM that is there has power");
         vm.revision += 1;

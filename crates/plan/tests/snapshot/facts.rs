@@ -92,6 +92,8 @@ impl Any {
             record: &self.record,
             desired: Ok(&self.desired),
             vm: self.vm,
+            hold: polyvirt_plan::snapshot::schedule::Hold::Free,
+            maker: polyvirt_plan::snapshot::Maker::User,
             provider: ProviderFacts::Ready {
                 features: &features,
                 capabilities: &capabilities,

@@ -59,6 +59,8 @@ impl Case {
             record: &self.record,
             desired: Ok(&self.desired),
             vm: self.vm,
+            hold: polyvirt_plan::snapshot::schedule::Hold::Free,
+            maker: polyvirt_plan::snapshot::Maker::User,
             provider: ProviderFacts::Ready {
                 features: &features(true),
                 capabilities: &self.capabilities,

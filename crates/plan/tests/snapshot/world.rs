@@ -176,6 +176,8 @@ impl World {
             record: &pass.record,
             desired: Ok(&Desired::default()),
             vm: VmFacts::Made,
+            hold: polyvirt_plan::snapshot::schedule::Hold::Free,
+            maker: polyvirt_plan::snapshot::Maker::User,
             provider: ProviderFacts::Ready {
                 features: &features,
                 capabilities: &capabilities,

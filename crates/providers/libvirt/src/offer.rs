@@ -129,8 +129,7 @@ mod tests {
         "class.diskDefaults.type",
         "spec.disks[].scsi",
         // The contract does not carry them.
-        "spec.lifecycle.postStart",
-        "spec.lifecycle.preStop",
+        "spec.lifecycle.",
         "network.type",
         "network.libvirt.bridge.delay",
         "network.libvirt.bridge.stp",

@@ -10,10 +10,14 @@ use crate::cel::exactly_one;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VMLifecycle {
+    /// What to do before the VM is started. It cannot be a command: the guest does not run yet. The
+    /// VM stays off if it fails, unless failurePolicy says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_start: Option<LifecycleHandler>,
     /// What to do after the VM has started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub post_start: Option<LifecycleHandler>,
-    /// What to do before the VM is stopped.
+    /// What to do before the VM is stopped or deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_stop: Option<LifecycleHandler>,
     /// How long the guest may take to shut down before its power is cut. Defaults to 60s.
@@ -23,6 +27,7 @@ pub struct VMLifecycle {
 impl Default for VMLifecycle {
     fn default() -> Self {
         Self {
+            pre_start: None,
             post_start: None,
             pre_stop: None,
             graceful_shutdown_timeout: GoDuration::literal("60s"),
@@ -46,6 +51,23 @@ pub struct LifecycleHandler {
     /// Takes a snapshot of the VM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotAction>,
+    /// How many seconds it may take. Absent means 30, and 300 for a snapshot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 300))]
+    pub timeout_seconds: Option<i32>,
+    /// What happens when it fails three times: Fail keeps the VM as it is, Ignore tells and goes on.
+    /// Absent means Fail for preStart and Ignore for the others. A VM that is deleted is not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<HookFailurePolicy>,
+}
+
+/// What the failure of an action means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HookFailurePolicy {
+    /// The VM stays as it is.
+    Fail,
+    /// It is told, and work goes on.
+    Ignore,
 }
 
 /// A command in the guest.
@@ -79,7 +101,7 @@ pub struct HttpGetAction {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotAction {
-    /// Name of the snapshot.
+    /// Name of the snapshot. The VMSnapshot has this name between that of the VM and the time.
     pub name: String,
     /// Whether the snapshot holds the memory of the VM, too. Defaults to false.
     #[serde(default, skip_serializing_if = "crate::schema::is_false")]

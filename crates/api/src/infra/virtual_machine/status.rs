@@ -84,6 +84,57 @@ pub struct VirtualMachineStatus {
     /// What became of the last wish to go back to a snapshot. Absent while spec.snapshot names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revert: Option<Box<RevertStatus>>,
+    /// What became of the actions of spec.lifecycle, while the VM is being started or stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Box<HooksStatus>>,
+}
+
+/// What became of the actions around a start or a stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HooksStatus {
+    /// Before the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_start: Option<HookStatus>,
+    /// After the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub post_start: Option<HookStatus>,
+    /// Before the stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_stop: Option<HookStatus>,
+}
+
+/// How far an action is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HookStatus {
+    /// How far it is: Due, Running, Waiting, Done or Failed.
+    pub state: HookState,
+    /// How often it was tried.
+    pub tries: i32,
+    /// When it was last begun.
+    pub since: Time,
+    /// The generation of the spec that it was run for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Why it failed, or waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How far an action around a start or a stop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HookState {
+    /// It comes after the start that is under way.
+    Due,
+    /// It was begun.
+    Running,
+    /// It was begun, and waits for the guest or for a snapshot.
+    Waiting,
+    /// It ended well.
+    Done,
+    /// It failed.
+    Failed,
 }
 
 /// What became of a wish to go back to a snapshot.

@@ -138,13 +138,14 @@ pub struct SnapshotRetention {
     /// Age at which a snapshot is deleted, such as 168h. Absent means never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_age: Option<GoDuration>,
-    /// The most snapshots of one schedule; the oldest go first. Absent means no limit.
+    /// The most snapshots of one schedule; the oldest go first, at once. Those that are pinned, and
+    /// the one that the VM was told to go back to, do not count. Absent means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub max_count: Option<i32>,
     /// Whether pinned snapshots are kept whatever their age. Defaults to true.
     pub preserve_pinned: bool,
-    /// Time between the end of a snapshot's life and its deletion. Defaults to 24h.
+    /// Time between the end of a snapshot's life by maxAge and its deletion. Defaults to 24h.
     pub grace_period: GoDuration,
     /// Whether snapshots go when their VirtualMachine goes. Defaults to true.
     #[serde(rename = "deleteOnVMDelete")]
@@ -187,7 +188,8 @@ pub struct SnapshotSchedule {
     /// What happens when one is due while another is being taken: Allow, Forbid or Replace.
     /// Defaults to Forbid.
     pub concurrency_policy: ConcurrencyPolicy,
-    /// Snapshots of the schedule whose objects are kept. Defaults to 3.
+    /// Snapshots of the schedule that are kept, the newest always, where retentionPolicy gives
+    /// neither maxCount nor maxAge. Defaults to 3.
     #[schemars(range(min = 0, max = 100))]
     pub successful_jobs_history_limit: i32,
     /// Failed tries whose objects are kept. Defaults to 1.

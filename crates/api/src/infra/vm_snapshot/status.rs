@@ -17,7 +17,8 @@ pub struct VMSnapshotStatus {
     /// Id of the snapshot on the provider.
     #[serde(rename = "snapshotID", skip_serializing_if = "Option::is_none")]
     pub snapshot_id: Option<String>,
-    /// Where the snapshot stands: Pending, Creating, Ready, Deleting, Failed or Expired.
+    /// Where the snapshot stands: Pending, Creating, Ready, Deleting, Failed or Expired. A schedule
+    /// is Scheduled or Suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<SnapshotPhase>,
     /// One sentence about the phase.
@@ -59,6 +60,9 @@ pub struct VMSnapshotStatus {
     /// The operation in flight. Absent when nothing is being done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Box<Operation>>,
+    /// How the schedule stands. Absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Box<SnapshotScheduleStatus>>,
     /// How the snapshot stands on the Provider, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub provider_status: BTreeMap<String, SnapshotProviderStatus>,
@@ -81,6 +85,34 @@ pub struct SnapshotVm {
     pub id: String,
     /// Identity on the hypervisor.
     pub identity: String,
+}
+
+/// How a schedule stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SnapshotScheduleStatus {
+    /// The times and the time zone that the rest is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Times of the schedule after this moment count. Absent while it rests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// The time of the schedule that the last snapshot was made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_schedule_time: Option<Time>,
+    /// When the last snapshot that is whole was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_successful_time: Option<Time>,
+    /// When the next snapshot is due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_schedule_time: Option<Time>,
+    /// Snapshots that are being taken, ten at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub active: Vec<SnapshotRef>,
+    /// How many of its snapshots are there and whole.
+    pub snapshots: i32,
+    /// How many of its snapshots could not be taken, or are lost.
+    pub failed: i32,
 }
 
 /// Points at a VMSnapshot.
@@ -158,4 +190,8 @@ pub enum SnapshotPhase {
     Failed,
     /// Its time is over and it will be removed.
     Expired,
+    /// It is a schedule, in force.
+    Scheduled,
+    /// It is a schedule, and rests.
+    Suspended,
 }

@@ -1,6 +1,8 @@
 //! Who is to be looked at when a snapshot changes, and which snapshots when something else does.
 
 use polyvirt_api::infra::{SnapshotPhase, VMSnapshot, VirtualMachine};
+use polyvirt_api::names::HOOK_LABEL;
+use polyvirt_plan::snapshot::schedule::{is_schedule, maker};
 
 use super::{Dispatcher, Source, deletion_moved, urgency};
 use crate::runtime::key::{Key, Kind, ObjectKey};
@@ -23,12 +25,40 @@ impl Dispatcher {
         self.stores.snapshot_index.update(&key, old, new);
         if old.map(usable) != new.map(usable) {
             self.wake_users(&Target::Snapshot(key.clone()), Urgency::Event);
+            self.wake_maker(any, source);
+            self.wake_hooked(any);
+        }
+        if new.is_none() {
+            self.wake_made(any);
         }
         match (old, new) {
             (Some(old), Some(new)) if !concerns_us(old, new) => {}
             (_, Some(_)) if source != Source::OurWrite => self.wake_snapshot(&key, urgency(source)),
             (_, None) => self.wake_snapshot(&key, Urgency::Event),
             _ => {}
+        }
+    }
+
+    /// A schedule counts what it has made. A first list wakes it anyway.
+    fn wake_maker(&self, made: &VMSnapshot, source: Source) {
+        if let (Some((name, _)), true) = (maker(made), source != Source::FirstList) {
+            let own = made.metadata.namespace.as_deref().unwrap_or_default();
+            self.wake_snapshot(&ObjectKey::new(own, name), Urgency::Event);
+        }
+    }
+
+    /// A VM that is to be started or stopped waits for a snapshot that it has asked for.
+    fn wake_hooked(&self, snapshot: &VMSnapshot) {
+        let labels = snapshot.metadata.labels.as_ref();
+        if labels.is_some_and(|labels| labels.contains_key(HOOK_LABEL)) {
+            self.wake_vm(&vm_of(snapshot), Urgency::Event);
+        }
+    }
+
+    /// What a schedule has made goes with it.
+    fn wake_made(&self, schedule: &VMSnapshot) {
+        if is_schedule(schedule) {
+            self.wake_snapshots_of(&vm_of(schedule), Urgency::Event);
         }
     }
 

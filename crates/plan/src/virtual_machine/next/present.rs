@@ -10,9 +10,9 @@ use super::{RESEND_AFTER, remaining};
 use crate::virtual_machine::facts::{
     Answer, Desired, DesiredPower, Facts, OnDrift, OperationKind, Origin, RestartPolicy, Shape,
 };
-use crate::virtual_machine::revert;
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Step, WaitFor};
+use crate::virtual_machine::{hooks, revert};
 
 pub(super) fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
     if let Some(wait) = unfinished(vm) {
@@ -31,10 +31,11 @@ pub(super) fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Ste
         [shape, power]
     };
     if let Some(step) = first.into_iter().flatten().next() {
-        return announced(facts, desired, step);
+        return hooks::before(facts, desired, announced(facts, desired, step));
     }
     reboot(facts, vm)
         .or_else(|| restart(facts, desired, vm))
+        .or_else(|| hooks::after_start(facts, desired, vm))
         .unwrap_or_else(|| settled(facts, desired, vm))
 }
 

@@ -7,6 +7,7 @@ use super::{Outcome, PassEnd};
 use crate::conditions::{Finding, Truth, kind};
 use crate::reason::Reason;
 use crate::virtual_machine::facts::OperationKind;
+use crate::virtual_machine::hooks::Moment;
 use crate::virtual_machine::step::{Done, Drift, Wait, WaitFor};
 
 /// The finding for `Ready`, whose message is also the status message.
@@ -112,8 +113,22 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
             Reason::WaitingForAdoption,
             "Waits until adoption has written the VM's id".to_owned(),
         ),
+        WaitFor::Hook(moment) => (
+            Reason::HookRunning,
+            format!("{} is under way{}", moment.field(), why_again(end, *moment)),
+        ),
     };
     (Truth::False, reason, message)
+}
+
+/// What the last try of a hook said.
+fn why_again(end: &PassEnd<'_>, moment: Moment) -> String {
+    let last = end
+        .record
+        .hooks
+        .at(moment)
+        .and_then(|run| run.message.as_ref());
+    last.map(|why| format!(": {why}")).unwrap_or_default()
 }
 
 fn how_to_force(end: &PassEnd<'_>) -> &'static str {

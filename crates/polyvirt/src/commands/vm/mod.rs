@@ -11,6 +11,7 @@ mod logs;
 pub mod options;
 mod plain;
 mod power;
+mod snapshot;
 mod socket;
 mod ssh;
 mod terminal;
@@ -73,6 +74,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Verb::Start(change) => power::start(&cluster, &change).await,
         Verb::Stop(stop) => power::stop(&cluster, &stop).await,
         Verb::Restart(change) => power::restart(&cluster, &change).await,
+        Verb::Snapshot(taken) => snapshot::take(&cluster, &taken).await,
+        Verb::Snapshots(shown) => snapshot::list(&cluster, &shown).await,
+        Verb::Revert(back) => snapshot::revert(&cluster, &back).await,
         Verb::Console(named) => console::run(&cluster, &named.name).await,
         Verb::Vnc(vnc) => vnc::run(&cluster, &vnc).await,
         Verb::Logs(logs) => logs::run(&cluster, &logs).await,

@@ -50,6 +50,12 @@ pub enum Verb {
     Stop(Stop),
     /// Reboot a VM
     Restart(Change),
+    /// Take a snapshot of a VM
+    Snapshot(Snapshot),
+    /// Show the snapshots of a VM, or of all
+    Snapshots(Snapshots),
+    /// Take a VM back to a snapshot; all that it has written since is lost
+    Revert(Revert),
     /// Attach this terminal to the serial console; Ctrl-] leaves it
     Console(Named),
     /// Make the screen of a VM reachable for a VNC viewer on this machine
@@ -137,6 +143,46 @@ pub struct Stop {
     /// Cut the power, without asking the guest
     #[arg(long)]
     pub force: bool,
+    /// Whether to wait
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// Options of `polyvirt vm snapshot`.
+#[derive(Clone, Debug, Args)]
+pub struct Snapshot {
+    /// The VirtualMachine
+    pub name: String,
+    /// The VMSnapshot; without it that of the VM and the time
+    pub snapshot: Option<String>,
+    /// Keep the memory, too: the guest goes on from that moment
+    #[arg(long)]
+    pub memory: bool,
+    /// Do not ask the guest to write its buffers out
+    #[arg(long)]
+    pub no_quiesce: bool,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    pub description: Option<String>,
+    /// Whether to wait
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// Options of `polyvirt vm snapshots`.
+#[derive(Clone, Debug, Args)]
+pub struct Snapshots {
+    /// The VirtualMachine; without it all
+    pub name: Option<String>,
+}
+
+/// Options of `polyvirt vm revert`.
+#[derive(Clone, Debug, Args)]
+pub struct Revert {
+    /// The VirtualMachine
+    pub name: String,
+    /// The VMSnapshot to go back to
+    pub snapshot: String,
     /// Whether to wait
     #[command(flatten)]
     pub wait: Wait,

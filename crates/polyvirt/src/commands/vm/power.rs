@@ -78,7 +78,11 @@ pub async fn restart(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
     .await
 }
 
-async fn patch(cluster: &Cluster, name: &str, change: Value) -> anyhow::Result<VirtualMachine> {
+pub(super) async fn patch(
+    cluster: &Cluster,
+    name: &str,
+    change: Value,
+) -> anyhow::Result<VirtualMachine> {
     let params = PatchParams::default();
     match cluster
         .vms()
@@ -100,7 +104,7 @@ fn reached(vm: &VirtualMachine, generation: Option<i64>, wanted: PowerState) -> 
     seen && status.operation.is_none() && on == (wanted == PowerState::On)
 }
 
-async fn until(
+pub(super) async fn until(
     cluster: &Cluster,
     name: &str,
     verb: &str,

@@ -1,0 +1,133 @@
+//! What is to be done around start and stop is done then, told, and decides whether the VM goes on.
+
+use std::sync::Arc;
+
+use polyvirt_api::infra::{PowerState, VMSnapshot, VirtualMachine};
+use polyvirt_plan::Reason;
+use polyvirt_provider_mock::{Mock, MockConfig, Rpc};
+use serde_json::{Value, json};
+
+use crate::snapshots::{calls, is_ready, on};
+use crate::support::look::runs;
+use crate::support::world::Manifest;
+use crate::support::{World, message, reason, vm};
+
+fn with_hooks(lifecycle: Value) -> Manifest<VirtualMachine> {
+    vm("web").spec(json!({ "lifecycle": lifecycle }))
+}
+
+fn is_off(vm: &VirtualMachine) -> bool {
+    let status = vm.status.clone().unwrap_or_default();
+    status.power_state == Some(PowerState::Off) && status.operation.is_none()
+}
+
+/// Nothing is written of hooks when all is as declared.
+fn at_rest(vm: &VirtualMachine) -> bool {
+    runs(vm) && vm.status.as_ref().is_some_and(|s| s.hooks.is_none())
+}
+
+async fn world(topic: &str) -> (World, Arc<Mock>) {
+    World::furnished(topic, MockConfig::default()).await
+}
+
+#[tokio::test]
+async fn commands_are_run_after_the_start_and_before_the_stop_and_their_word_is_told() {
+    let (mut world, mock) = world("hook-exec").await;
+    let hooks = json!({
+        "postStart": {"exec": {"command": ["echo", "hello"]}},
+        "preStop": {"exec": {"command": ["echo", "good", "bye"]}},
+    });
+    world.create(with_hooks(hooks)).await;
+    world.vm("web", "runs and rests", at_rest).await;
+    let told = world.told("web", Reason::HookSucceeded).await;
+    assert_eq!(told.note, "spec.lifecycle.postStart: hello");
+    assert_eq!(calls(&mock, Rpc::GuestExec), 1);
+    world.stop().await;
+    world.start().await;
+    world
+        .edit_spec("web", json!({"resources": {"cpu": 1}}))
+        .await;
+    world.vm("web", "runs and rests", at_rest).await;
+    assert_eq!(
+        calls(&mock, Rpc::GuestExec),
+        1,
+        "once for one start, whatever else happens"
+    );
+    world.edit_spec("web", json!({"powerState": "Off"})).await;
+    world.vm("web", "is off", is_off).await;
+    assert_eq!(calls(&mock, Rpc::GuestExec), 2);
+    let all = world.events("web").await;
+    assert!(
+        all.iter().any(|e| e.note.contains("preStop: good bye")),
+        "{all:#?}"
+    );
+}
+
+#[tokio::test]
+async fn a_stop_is_not_kept_by_a_command_that_fails_unless_it_is_to_be() {
+    let (world, mock) = world("hook-fail").await;
+    let strict = json!({"preStop": {"exec": {"command": ["false"]}, "failurePolicy": "Fail"}});
+    world.create(with_hooks(strict)).await;
+    world.vm("web", "runs", runs).await;
+    world.edit_spec("web", json!({"powerState": "Off"})).await;
+    let kept = |vm: &VirtualMachine| reason(vm) == Reason::HookFailed.as_str();
+    let vm = world.vm("web", "is kept", kept).await;
+    assert!(
+        message(&vm).contains("ended with code 1"),
+        "{}",
+        message(&vm)
+    );
+    assert_eq!(calls(&mock, Rpc::GuestExec), 3, "tried three times");
+    assert!(!is_off(&vm));
+    let lax = json!({"lifecycle": {"preStop": {"failurePolicy": "Ignore"}}});
+    world.edit_spec("web", lax).await;
+    world.vm("web", "is off", is_off).await;
+    assert!(world.told("web", Reason::HookFailed).await.warning);
+}
+
+#[tokio::test]
+async fn a_vm_that_is_deleted_is_not_kept_by_its_hook() {
+    let (world, mock) = world("hook-delete").await;
+    let strict = json!({"preStop": {"exec": {"command": ["false"]}, "failurePolicy": "Fail"}});
+    world.create(with_hooks(strict)).await;
+    world.vm("web", "runs", runs).await;
+    world.delete::<VirtualMachine>("web").await;
+    world.gone::<VirtualMachine>("web").await;
+    assert_eq!((calls(&mock, Rpc::GuestExec), mock.vms().len()), (3, 0));
+}
+
+#[tokio::test]
+async fn a_command_before_the_start_keeps_the_vm_off_and_says_why() {
+    let (world, mock) = world("hook-early").await;
+    let early = json!({"preStart": {"exec": {"command": ["true"]}}});
+    world.create(with_hooks(early)).await;
+    let kept = |vm: &VirtualMachine| reason(vm) == Reason::HookFailed.as_str();
+    let vm = world.vm("web", "is kept off", kept).await;
+    assert!(
+        message(&vm).starts_with("spec.lifecycle.preStart: "),
+        "{}",
+        message(&vm)
+    );
+    assert_eq!(calls(&mock, Rpc::Power), 0);
+    world
+        .edit_spec("web", json!({"lifecycle": {"preStart": null}}))
+        .await;
+    world.vm("web", "runs", runs).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_is_taken_before_the_vm_stops() {
+    let (world, mock) = world("hook-snap").await;
+    let hooks = json!({"preStop": {"snapshot": {"name": "last"}}});
+    world.create(with_hooks(hooks)).await;
+    world.vm("web", "runs", runs).await;
+    world.edit_spec("web", json!({"powerState": "Off"})).await;
+    world.vm("web", "is off", is_off).await;
+    let all: Vec<VMSnapshot> = world.list().await;
+    assert_eq!((all.len(), on(&mock).len()), (1, 1));
+    let name = all[0].metadata.name.clone().expect("a name");
+    assert!(name.starts_with("web-last-"), "{name}");
+    assert!(is_ready(&all[0]), "it was whole before the VM was stopped");
+    let told = world.told("web", Reason::HookSucceeded).await;
+    assert!(told.note.contains(&name), "{}", told.note);
+}

@@ -1,0 +1,229 @@
+//! Actions around start and stop, step by step.
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use polyvirt_contract::model::{PowerOp, PowerState, VmState};
+use polyvirt_contract::{Capabilities, Features};
+use polyvirt_plan::Reason;
+use polyvirt_plan::virtual_machine::hooks::{
+    Action, Again, Fresh, Hook, HookFailurePolicy, HookState, Hooks, MOST_TRIES, Moment, PATIENCE,
+    PAUSE, Run,
+};
+use polyvirt_plan::virtual_machine::{
+    Applied, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Intent, Life, Object, Observed,
+    ProviderFacts, Record, Step, next_step,
+};
+
+struct Case {
+    desired: Desired,
+    record: Record,
+    vm: VmState,
+    life: Life,
+    now: Timestamp,
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+fn command(on_failure: HookFailurePolicy) -> Hook {
+    Hook {
+        action: Action::Exec(vec!["true".into()]),
+        timeout: Duration::from_secs(30),
+        on_failure,
+    }
+}
+
+/// A VM that has all hooks, and is to be switched.
+fn case(power: PowerState, wanted: DesiredPower, on_failure: HookFailurePolicy) -> Case {
+    let hook = || Some(command(on_failure));
+    let desired = Desired {
+        power: wanted,
+        hooks: Hooks {
+            generation: Some(1),
+            pre_start: hook(),
+            post_start: hook(),
+            pre_stop: hook(),
+        },
+        ..Desired::default()
+    };
+    Case {
+        record: Record {
+            id: Some("vm-1".into()),
+            identity: Some("me".into()),
+            applied: Applied {
+                reached: Some(1),
+                power: None,
+                shape: Some(desired.shape()),
+            },
+            ..Record::default()
+        },
+        desired,
+        vm: VmState {
+            id: "vm-1".into(),
+            power,
+            ..VmState::default()
+        },
+        life: Life::Alive,
+        now: now(),
+    }
+}
+
+impl Case {
+    fn step(&self) -> Step {
+        next_step(&Facts {
+            now: self.now,
+            object: Object {
+                claim: Claim::Held,
+                life: self.life,
+                ..Object::default()
+            },
+            record: &self.record,
+            desired: Ok(&self.desired),
+            provider: ProviderFacts::Ready {
+                features: &Features::default(),
+                capabilities: &Capabilities::default(),
+            },
+            observed: Observed::Present(&self.vm),
+            asked: self.now,
+            connected: None,
+            sent: None,
+            intent: Intent::Missing,
+            revert: None,
+        })
+    }
+
+    fn begin(&mut self, moment: Moment) -> Run {
+        assert_eq!(self.step(), Step::BeginHook(moment));
+        let run = Run::begin(self.record.hooks.at(moment), Some(1), self.now);
+        self.record.hooks.set(moment, Some(run.clone()));
+        run
+    }
+
+    fn put(&mut self, moment: Moment, run: Run) {
+        self.record.hooks.set(moment, Some(run));
+    }
+
+    fn fail_for_good(&mut self, moment: Moment) {
+        for _ in 0..MOST_TRIES {
+            let run = self.begin(moment);
+            assert_eq!(self.step(), Step::RunHook(moment));
+            self.put(moment, run.failed("No".into(), Again::Perhaps));
+            self.now += SignedDuration::try_from(PAUSE).unwrap();
+        }
+    }
+}
+
+use HookFailurePolicy::{Fail, Ignore};
+
+#[test]
+fn a_start_has_its_hooks_in_order() {
+    let mut case = case(PowerState::Off, DesiredPower::On, Fail);
+    let run = case.begin(Moment::PreStart);
+    assert_eq!(case.step(), Step::RunHook(Moment::PreStart));
+    case.put(Moment::PreStart, run.done());
+    assert_eq!(case.step(), Step::OweHook);
+    case.put(Moment::PostStart, Run::due(Some(1), now()));
+    assert_eq!(case.step(), Step::power(PowerOp::On));
+    case.vm.power = PowerState::On;
+    let run = case.begin(Moment::PostStart);
+    assert_eq!(case.step(), Step::RunHook(Moment::PostStart));
+    case.put(Moment::PostStart, run.done());
+    assert!(matches!(case.step(), Step::Done(_)));
+}
+
+#[test]
+fn a_vm_that_was_not_started_by_us_has_no_hook() {
+    let case = case(PowerState::On, DesiredPower::On, Fail);
+    assert!(matches!(case.step(), Step::Done(_)));
+}
+
+#[test]
+fn a_failure_that_counts_keeps_the_vm_until_the_object_changes() {
+    for (power, wanted, moment) in [
+        (PowerState::Off, DesiredPower::On, Moment::PreStart),
+        (PowerState::On, DesiredPower::Off, Moment::PreStop),
+        (PowerState::On, DesiredPower::OffGraceful, Moment::PreStop),
+    ] {
+        let mut case = case(power, wanted, Fail);
+        case.fail_for_good(moment);
+        let Step::Stop(problem) = case.step() else {
+            panic!("{moment:?} goes on: {:?}", case.step());
+        };
+        assert_eq!(
+            (problem.reason, problem.field.as_str()),
+            (Reason::HookFailed, moment.field())
+        );
+        case.desired.hooks.generation = Some(2);
+        assert_eq!(case.step(), Step::BeginHook(moment));
+        let again = Run::begin(case.record.hooks.at(moment), Some(2), case.now);
+        assert_eq!(again.tries, 1);
+    }
+}
+
+#[test]
+fn a_failure_that_does_not_count_is_passed_over() {
+    let mut case = case(PowerState::On, DesiredPower::Off, Ignore);
+    case.fail_for_good(Moment::PreStop);
+    assert_eq!(case.step(), Step::power(PowerOp::Off));
+}
+
+#[test]
+fn between_two_tries_is_a_pause() {
+    let mut case = case(PowerState::On, DesiredPower::Off, Fail);
+    let run = case.begin(Moment::PreStop);
+    case.put(Moment::PreStop, run.failed("No".into(), Again::Perhaps));
+    assert!(matches!(case.step(), Step::Wait(_)));
+}
+
+#[test]
+fn a_manager_that_dies_in_each_try_does_not_try_for_ever() {
+    let mut case = case(PowerState::On, DesiredPower::Off, Ignore);
+    for _ in 0..MOST_TRIES {
+        let begun = case.begin(Moment::PreStop);
+        let read_back = Run {
+            fresh: Fresh::No,
+            ..begun
+        };
+        case.put(Moment::PreStop, read_back);
+        case.now += SignedDuration::try_from(PAUSE).unwrap();
+    }
+    assert_eq!(case.step(), Step::power(PowerOp::Off));
+}
+
+#[test]
+fn a_guest_that_boots_is_waited_for_but_not_for_ever() {
+    let mut case = case(PowerState::On, DesiredPower::On, Ignore);
+    case.put(Moment::PostStart, Run::due(Some(1), now()));
+    let run = case.begin(Moment::PostStart);
+    let waits = run.clone().waits("It boots".into(), case.now);
+    assert_eq!(waits.state, HookState::Waiting);
+    case.put(Moment::PostStart, waits);
+    assert_eq!(case.step(), Step::RunHook(Moment::PostStart));
+    let late = case.now + SignedDuration::try_from(PATIENCE).unwrap();
+    case.put(Moment::PostStart, run.waits("It boots".into(), late));
+    assert!(matches!(case.step(), Step::Done(_)));
+}
+
+#[test]
+fn a_deletion_has_its_hook_and_is_not_kept_by_it() {
+    let mut case = case(PowerState::On, DesiredPower::On, Fail);
+    case.life = Life::Deleting(DeletionPolicy::Delete);
+    case.fail_for_good(Moment::PreStop);
+    assert_eq!(case.step(), Step::Delete);
+    case.record.hooks.pre_stop = None;
+    case.vm.power = PowerState::Off;
+    assert_eq!(
+        case.step(),
+        Step::Delete,
+        "a VM that is off has been stopped"
+    );
+}
