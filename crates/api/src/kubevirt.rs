@@ -8,6 +8,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// What the provider tells of a VM beside what every hypervisor knows: keys of `VirtualMachine.status.provider`.
+pub mod details {
+    /// The word of KubeVirt for the state of the VM.
+    pub const PRINTABLE_STATUS: &str = "kubevirt.printableStatus";
+    /// The phase of the running instance.
+    pub const PHASE: &str = "kubevirt.phase";
+    /// The claim of the first disk.
+    pub const ROOT_CLAIM: &str = "kubevirt.rootClaim";
+    /// The operating system that the guest names.
+    pub const GUEST_OS: &str = "guest.os";
+    /// The kernel that the guest names.
+    pub const GUEST_KERNEL: &str = "guest.kernel";
+    /// With the name of a network card behind it: the card's addresses, separated by commas.
+    pub const IPS_OF_CARD: &str = "kubevirt.ips.";
+}
+
 /// The key of the entry in `class.extraConfig`.
 pub const OPTIONS_KEY: &str = "kubevirt.polyvirt.io/options";
 
@@ -145,12 +161,18 @@ pub struct DiskOption {
     /// StorageClass; absent or `default`: the cluster's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class: Option<String>,
-    /// ReadWriteOnce, ReadWriteMany or ReadOnlyMany. Absent: the StorageProfile's, else ReadWriteOnce.
+    /// ReadWriteOnce, ReadWriteMany or ReadOnlyMany. Absent: the StorageProfile's, else the next but one, else ReadWriteOnce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_mode: Option<String>,
-    /// Filesystem or Block. Absent: the StorageProfile's, else Filesystem.
+    /// Filesystem or Block. Absent: the StorageProfile's, else the next but one, else Filesystem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_mode: Option<String>,
+    /// The access mode if neither accessMode nor the StorageProfile says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsaid_access_mode: Option<String>,
+    /// The volume mode if neither volumeMode nor the StorageProfile says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsaid_volume_mode: Option<String>,
     /// virtio, sata, scsi or usb. Absent: virtio.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,

@@ -14,6 +14,7 @@ mod config;
 mod deletion;
 mod desk;
 mod machine;
+mod media;
 mod pass;
 mod search;
 mod stores;
@@ -39,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 use super::metrics::Metrics;
 use super::settings::Settings;
 use desk::Desk;
+use media::Media;
 use stores::Stores;
 
 /// The controller of Machines and KubevirtConfigs.
@@ -54,6 +56,8 @@ pub struct Controller {
     desk: Desk,
     told: std::sync::Mutex<Option<mpsc::Receiver<events::Told>>>,
     cluster: OnceCell<Option<String>>,
+    media: Media,
+    ready: watch::Sender<bool>,
 }
 
 impl Controller {
@@ -78,7 +82,29 @@ impl Controller {
             backoff: Backoff::default(),
             told: std::sync::Mutex::new(Some(receiver)),
             cluster: OnceCell::new(),
+            media: Media::default(),
+            ready: watch::Sender::new(false),
         })
+    }
+
+    /// Whether work has begun: true once all caches are complete.
+    pub fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
+    }
+
+    /// How each cluster stands, by the name of its KubevirtConfig.
+    pub fn clusters(&self) -> Vec<(String, String)> {
+        let configs = self.stores.configs.keys().into_iter();
+        let mut found: Vec<_> = configs
+            .filter(|key| self.settings.configs_namespace.covers(key.namespace()))
+            .filter_map(|key| {
+                let status = self.stores.configs.get(&key)?.status.clone();
+                let phase = status.and_then(|s| s.phase);
+                Some((key.name().to_owned(), phase.unwrap_or_default()))
+            })
+            .collect();
+        found.sort();
+        found
     }
 
     /// Runs until it is told to stop; passes under way are finished.
@@ -88,6 +114,7 @@ impl Controller {
         if let Some(told) = told {
             background.spawn(events::run(self.client.clone(), told, stop.clone()));
         }
+        background.spawn(self.clone().ask_servers());
         let mut listed = Vec::new();
         for (ready, feed) in self.feeds() {
             listed.push(ready);
@@ -157,6 +184,7 @@ impl Controller {
         }
         self.learn_cluster().await;
         self.say_what_is_there();
+        self.ready.send_replace(true);
         loop {
             let ticket = self.queue.pop().await;
             let controller = self.clone();
