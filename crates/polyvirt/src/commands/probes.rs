@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// Ready, or why not.
-pub type Readiness = Result<(), String>;
+/// Ready, with what else there is to say, or why not.
+pub type Readiness = Result<String, String>;
 
 /// Alive always; ready when it is said to be. `/health` says both, for those who know it from other providers.
 pub fn health(state: impl Fn() -> Readiness + Clone + Send + Sync + 'static) -> Router {
@@ -26,15 +26,18 @@ pub fn health(state: impl Fn() -> Readiness + Clone + Send + Sync + 'static) -> 
             let ready = state();
             async move {
                 match ready {
-                    Ok(()) => (StatusCode::OK, "ok".to_owned()),
-                    Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}")),
+                    Ok(more) => (StatusCode::OK, format!("ok\n{more}").trim_end().to_owned()),
+                    Err(why) => (
+                        StatusCode::INTERNAL_SERVER_ERROR,
+                        format!("not ready: {why}"),
+                    ),
                 }
             }
         }
     };
     let summary = move || {
         let (status, ready) = match state() {
-            Ok(()) => ("ok", String::new()),
+            Ok(more) => ("ok", more),
             Err(why) => ("degraded", why),
         };
         async move { axum::Json(serde_json::json!({"status": status, "message": ready})) }
