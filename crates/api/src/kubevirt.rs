@@ -24,6 +24,38 @@ pub mod details {
     pub const IPS_OF_CARD: &str = "kubevirt.ips.";
 }
 
+/// Which KubeVirt a cluster has: what `Provider.status.version` says of it, as in `v1.8.0 (kubevirt.io v1, v1alpha3)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubevirtVersion {
+    /// Of KubeVirt itself, as its own object tells.
+    pub version: String,
+    /// Of its kinds, as the cluster serves them.
+    pub api_versions: Vec<String>,
+}
+
+impl KubevirtVersion {
+    /// `None` for the version of something else: KubeVirt's begin with a v.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (version, apis) = text.split_once(" (kubevirt.io ").unwrap_or((text, ""));
+        let apis = apis.trim_end_matches(')').split(", ");
+        let apis = apis.filter(|api| !api.is_empty()).map(str::to_owned);
+        version.starts_with('v').then(|| Self {
+            version: version.to_owned(),
+            api_versions: apis.collect(),
+        })
+    }
+}
+
+impl std::fmt::Display for KubevirtVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.version)?;
+        match self.api_versions.as_slice() {
+            [] => Ok(()),
+            apis => write!(f, " (kubevirt.io {})", apis.join(", ")),
+        }
+    }
+}
+
 /// The key of the entry in `class.extraConfig`.
 pub const OPTIONS_KEY: &str = "kubevirt.polyvirt.io/options";
 
@@ -321,6 +353,21 @@ mod tests {
         let class = BTreeMap::from([(OPTIONS_KEY.to_owned(), options.to_text())]);
         assert_eq!(KubevirtOptions::of(&class).unwrap(), options);
         assert_eq!(KubevirtOptions::default().to_text(), "{}");
+    }
+
+    #[test]
+    fn a_version_survives_the_way_through_the_status() {
+        for text in [
+            "v1.8.0",
+            "v1.8.0 (kubevirt.io v1)",
+            "v1.8.0 (kubevirt.io v1, v1alpha3)",
+        ] {
+            let read = KubevirtVersion::parse(text).unwrap();
+            assert_eq!(read.version, "v1.8.0");
+            assert_eq!(read.to_string(), text);
+        }
+        assert_eq!(KubevirtVersion::parse("0.1.0"), None);
+        assert_eq!(KubevirtVersion::parse(""), None);
     }
 
     #[test]

@@ -113,7 +113,9 @@ fn fetcher(reach: Reach) -> Option<Fetcher> {
         ..Options::default()
     };
     Fetcher::new(options)
-        .inspect_err(|error| tracing::warn!(%error, "servers of media cannot be asked how big they are"))
+        .inspect_err(
+            |error| tracing::warn!(%error, "servers of media cannot be asked how big they are"),
+        )
         .ok()
 }
 

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use kube::{Api, Client};
+use polyvirt_api::vitistack::KubevirtConfigStatus;
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::manager::Shared;
 use polyvirt_engine::next::Next;
@@ -57,6 +58,7 @@ pub struct Controller {
     told: std::sync::Mutex<Option<mpsc::Receiver<events::Told>>>,
     cluster: OnceCell<Option<String>>,
     media: Media,
+    differs: std::sync::Mutex<Option<String>>,
     ready: watch::Sender<bool>,
 }
 
@@ -83,6 +85,7 @@ impl Controller {
             told: std::sync::Mutex::new(Some(receiver)),
             cluster: OnceCell::new(),
             media: Media::default(),
+            differs: std::sync::Mutex::default(),
             ready: watch::Sender::new(false),
         })
     }
@@ -94,17 +97,21 @@ impl Controller {
 
     /// How each cluster stands, by the name of its KubevirtConfig.
     pub fn clusters(&self) -> Vec<(String, String)> {
-        let configs = self.stores.configs.keys().into_iter();
-        let mut found: Vec<_> = configs
-            .filter(|key| self.settings.configs_namespace.covers(key.namespace()))
-            .filter_map(|key| {
-                let status = self.stores.configs.get(&key)?.status.clone();
-                let phase = status.and_then(|s| s.phase);
-                Some((key.name().to_owned(), phase.unwrap_or_default()))
-            })
-            .collect();
+        let phase = |status: KubevirtConfigStatus| status.phase.unwrap_or_default();
+        let statuses = self.statuses().into_iter();
+        let mut found: Vec<_> = statuses.map(|(name, s)| (name, phase(s))).collect();
         found.sort();
         found
+    }
+
+    fn statuses(&self) -> Vec<(String, KubevirtConfigStatus)> {
+        let configs = self.stores.configs.keys().into_iter();
+        let ours = configs.filter(|key| self.settings.configs_namespace.covers(key.namespace()));
+        let found = ours.filter_map(|key| {
+            let status = self.stores.configs.get(&key)?.status.clone();
+            Some((key.name().to_owned(), status.unwrap_or_default()))
+        });
+        found.collect()
     }
 
     /// Runs until it is told to stop; passes under way are finished.

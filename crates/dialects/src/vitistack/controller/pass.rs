@@ -19,8 +19,7 @@ use super::desk::Claim;
 use super::media::Size;
 use crate::vitistack::assign::{AssignError, Assignment, Chosen, assign};
 use crate::vitistack::lower::{
-    ConfigMaps, LOWERED_ANNOTATION, Lowered, Surroundings, config_maps, is_owned, lower,
-    medium,
+    ConfigMaps, LOWERED_ANNOTATION, Lowered, Surroundings, config_maps, is_owned, lower, medium,
 };
 use crate::vitistack::network_configuration::{desired, known_macs, says_the_same};
 use crate::vitistack::raise::Trouble;

@@ -92,7 +92,9 @@ pub(super) fn cdrom(
 fn room_for(told: Option<u64>) -> u64 {
     let told = told.filter(|bytes| *bytes > 0);
     let roomy = told.map(|bytes| bytes.saturating_add(bytes.div_ceil(10)));
-    roomy.map_or(MEDIUM_BYTES, |bytes| bytes.div_ceil(GIB).saturating_mul(GIB))
+    roomy.map_or(MEDIUM_BYTES, |bytes| {
+        bytes.div_ceil(GIB).saturating_mul(GIB)
+    })
 }
 
 /// Whether spec.os.imageID is a medium. Without the annotation nobody knows what it is.

@@ -16,8 +16,8 @@ mod trouble;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use polyvirt_api::kubevirt::details;
 use polyvirt_api::infra::{OperationKind, PowerState, VMPhase, VirtualMachine};
+use polyvirt_api::kubevirt::details;
 use polyvirt_api::vitistack::{Machine, MachineStatus, NetworkConfiguration};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::{Note, Reason};
