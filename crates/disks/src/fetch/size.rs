@@ -32,7 +32,10 @@ impl Fetcher {
 
 fn length(response: &Response) -> Option<u64> {
     let header = response.headers().get(CONTENT_LENGTH)?;
-    let header = header.to_str().ok().filter(|_| response.status().is_success())?;
+    let header = header
+        .to_str()
+        .ok()
+        .filter(|_| response.status().is_success())?;
     header.trim().parse().ok()
 }
 
@@ -44,7 +47,9 @@ mod tests {
     use super::super::{Options, Reach};
     use super::*;
 
-    async fn server(answers: &'static [&'static str]) -> (u16, tokio::task::JoinHandle<Vec<String>>) {
+    async fn server(
+        answers: &'static [&'static str],
+    ) -> (u16, tokio::task::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = tokio::spawn(async move {
@@ -91,7 +96,11 @@ mod tests {
     async fn who_does_not_tell_has_said_nothing() {
         let (port, _asked) = server(&["HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\n"]).await;
         assert_eq!(size(Reach::Anywhere, port).await, None);
-        assert_eq!(size(Reach::Others, port).await, None, "this machine is not asked");
+        assert_eq!(
+            size(Reach::Others, port).await,
+            None,
+            "this machine is not asked"
+        );
         let file = Source::parse("/etc/hostname").unwrap();
         let patience = Duration::from_secs(1);
         assert_eq!(fetcher(Reach::Anywhere).size(&file, patience).await, None);

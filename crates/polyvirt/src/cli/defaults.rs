@@ -60,3 +60,69 @@ impl Manager {
 fn or(told: Option<Bind>, unsaid: SocketAddr) -> Option<SocketAddr> {
     told.map_or(Some(unsaid), |bind| bind.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn manager(words: &[&str]) -> Manager {
+        let all = ["polyvirt", "manager"].iter().chain(words);
+        match Cli::parse_from(all).command {
+            Command::Manager(manager) => *manager,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn shown(address: Option<SocketAddr>) -> String {
+        address.map_or_else(|| "none".to_owned(), |a| a.to_string())
+    }
+
+    /// The words on the command line, and what holds in a pod and elsewhere: metrics, probes, election.
+    #[test]
+    fn a_pod_has_the_defaults_of_the_operators_table() {
+        let rows: [(&[&str], [&str; 3], [&str; 3]); 4] = [
+            (
+                &[],
+                ["0.0.0.0:8080", "0.0.0.0:8081", "true"],
+                ["127.0.0.1:8080", "127.0.0.1:8081", "false"],
+            ),
+            (
+                &["--metrics-bind-address=:9", "--health-probe-bind-address=0"],
+                ["0.0.0.0:9", "none", "true"],
+                ["0.0.0.0:9", "none", "false"],
+            ),
+            (
+                &["--leader-election=false"],
+                ["0.0.0.0:8080", "0.0.0.0:8081", "false"],
+                ["127.0.0.1:8080", "127.0.0.1:8081", "false"],
+            ),
+            (
+                &["--leader-elect"],
+                ["0.0.0.0:8080", "0.0.0.0:8081", "true"],
+                ["127.0.0.1:8080", "127.0.0.1:8081", "true"],
+            ),
+        ];
+        for (words, pod, elsewhere) in rows {
+            let manager = manager(words);
+            for (home, expected) in [(Home::Pod, pod), (Home::Elsewhere, elsewhere)] {
+                let found = [
+                    shown(manager.metrics_address(home)),
+                    shown(manager.probes_address(home)),
+                    manager.elects(home).to_string(),
+                ];
+                assert_eq!(found, expected, "{words:?} {home:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn kubernetes_tells_a_container_that_it_is_one() {
+        let with = |value: Option<&str>| Home::of(|_| value.map(str::to_owned));
+        assert_eq!(with(Some("10.0.0.1")), Home::Pod);
+        assert_eq!(with(Some("")), Home::Elsewhere);
+        assert_eq!(with(None), Home::Elsewhere);
+    }
+}

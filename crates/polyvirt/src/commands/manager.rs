@@ -257,7 +257,10 @@ impl Readiness {
         if *self.standby.borrow() {
             return Ok("standing by".to_owned());
         }
-        for (what, filled) in [("our kinds", &self.engine), ("Machines", &self.dialect.ready())] {
+        for (what, filled) in [
+            ("our kinds", &self.engine),
+            ("Machines", &self.dialect.ready()),
+        ] {
             if !*filled.borrow() {
                 return Err(format!("the caches of {what} are not filled yet"));
             }

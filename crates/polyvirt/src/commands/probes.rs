@@ -109,3 +109,31 @@ pub async fn fetch(address: SocketAddr, path: &str) -> anyhow::Result<String> {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answer(state: Readiness, path: &str) -> anyhow::Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let routes = health(move || state.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        fetch(address, path).await
+    }
+
+    #[tokio::test]
+    async fn who_is_not_ready_is_alive_and_says_why() {
+        let filling = || Err("the caches are not filled yet".to_owned());
+        let error = answer(filling(), "/readyz").await.expect_err("not ready");
+        assert!(error.to_string().contains(" 500 "), "{error}");
+        assert_eq!(answer(filling(), "/healthz").await.expect("alive"), "ok");
+        let ready = Ok("KubevirtConfig east: Ready".to_owned());
+        let body = answer(ready, "/readyz").await.expect("ready");
+        assert_eq!(body, "ok\nKubevirtConfig east: Ready");
+        assert_eq!(
+            answer(Ok(String::new()), "/readyz").await.expect("ready"),
+            "ok"
+        );
+    }
+}

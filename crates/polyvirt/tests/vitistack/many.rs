@@ -18,6 +18,8 @@ use crate::proxy::Proxy;
 use crate::site::{ALONE, PATIENCE, Site, introduce, machine};
 
 const CLUSTERS: [&str; 3] = ["cluster-east", "cluster-north", "cluster-west"];
+/// The KubeVirt of each.
+const VERSIONS: [&str; 3] = ["v1.8.0", "v1.7.1", "v1.8.0"];
 const NS: &str = "fleet";
 /// Machines of the sick cluster that are edited while it is sick.
 const EDITED: usize = 10;
@@ -47,19 +49,26 @@ impl Fleet {
         let supervisor = Site::supervisor().await;
         supervisor.namespace(NS).await;
         let mut clusters = Vec::new();
-        for _ in CLUSTERS {
-            clusters.push(Site::bare().await.with_kubevirt().await);
+        for version in VERSIONS {
+            clusters.push(Site::bare().await.with_version(version).await);
         }
         let wire = Proxy::to(&clusters[0].plane.url()).await;
         let slow = format!("https://127.0.0.1:{}", wire.port);
-        let east = clusters[0].kubeconfig().replace(&clusters[0].plane.url(), &slow);
+        let east = clusters[0]
+            .kubeconfig()
+            .replace(&clusters[0].plane.url(), &slow);
         let north = with_token(&clusters[1], "first").await;
         let kubeconfigs = [east, north, clusters[2].kubeconfig()];
         for (cluster, kubeconfig) in CLUSTERS.iter().zip(kubeconfigs) {
             introduce(&supervisor, "default", cluster, &kubeconfig).await;
         }
         let manager = Manager::ready(&supervisor, &[]).await;
-        Self { supervisor, clusters, wire, manager }
+        Self {
+            supervisor,
+            clusters,
+            wire,
+            manager,
+        }
     }
 
     /// Numbers of the Machines in a cluster.
@@ -92,7 +101,9 @@ impl Fleet {
 
     async fn power(&self, machine: &str, state: &str) {
         let change = json!({"metadata": {"annotations": {"vitistack.io/power-state": state}}});
-        self.supervisor.merge("Machine", (NS, machine), change).await;
+        self.supervisor
+            .merge("Machine", (NS, machine), change)
+            .await;
     }
 
     /// The median time from an edit of a Machine to the status that shows its effect.
@@ -128,7 +139,9 @@ impl Fleet {
     async fn config(&self, cluster: usize, phase: &str) -> Value {
         let is = |c: &Value| c["status"]["phase"] == phase;
         let place = ("default", CLUSTERS[cluster]);
-        self.supervisor.until("KubevirtConfig", place, phase, is).await
+        self.supervisor
+            .until("KubevirtConfig", place, phase, is)
+            .await
     }
 
     /// What tells the VMs of a cluster from others of their names.
@@ -153,7 +166,10 @@ impl Fleet {
                 return;
             }
             let last: Vec<_> = self.supervisor.writes().into_iter().rev().take(5).collect();
-            assert!(Instant::now() < deadline, "no rest: {before:?} {after:?}: {last:#?}");
+            assert!(
+                Instant::now() < deadline,
+                "no rest: {before:?} {after:?}: {last:#?}"
+            );
         }
     }
 }
@@ -177,7 +193,10 @@ async fn with_token(site: &Site, account: &str) -> String {
         spec: TokenRequestSpec::default(),
         ..TokenRequest::default()
     };
-    let made = api.create_token_request(account, &PostParams::default(), &wish).await.unwrap();
+    let made = api
+        .create_token_request(account, &PostParams::default(), &wish)
+        .await
+        .unwrap();
     let mut kubeconfig: Value = serde_json::from_str(&site.kubeconfig()).unwrap();
     kubeconfig["users"][0]["user"] = json!({"token": made.status.unwrap().token});
     kubeconfig.to_string()
@@ -188,7 +207,10 @@ fn unhurt(what: &str, usual: Duration, now: Duration) {
     let ratio = now.as_secs_f64() / usual.as_secs_f64();
     println!("{what}: others react in {now:?}, {ratio:.2} times the usual {usual:?}");
     let bound = usual * 3 + Duration::from_secs(1);
-    assert!(now < bound, "{what}: others suffer: {now:?}, usually {usual:?}");
+    assert!(
+        now < bound,
+        "{what}: others suffer: {now:?}, usually {usual:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,6 +220,7 @@ async fn a_sick_cluster_hurts_nobody_else() {
     for cluster in 0..CLUSTERS.len() {
         fleet.config(cluster, "Ready").await;
     }
+    versions(&fleet).await;
     let begin = Instant::now();
     fleet.declare().await;
     println!("{} Machines declared in {:?}", machines(), begin.elapsed());
@@ -213,6 +236,30 @@ async fn a_sick_cluster_hurts_nobody_else() {
     fleet.rests().await;
     let text = fleet.manager.metrics().await.1;
     assert!(text.contains("kubevirt_operator_machines_total{phase=\"Running\""));
+}
+
+/// Which KubeVirt each cluster has is in its status; that they differ is told once.
+async fn versions(fleet: &Fleet) {
+    for (cluster, version) in VERSIONS.iter().enumerate() {
+        let place = ("default", CLUSTERS[cluster]);
+        let known = |c: &Value| c["status"]["kubevirtVersion"] == *version;
+        let config = fleet
+            .supervisor
+            .until("KubevirtConfig", place, version, known)
+            .await;
+        assert_eq!(config["status"]["apiVersions"], json!(["v1"]), "{config:#}");
+        assert!(config["status"]["latencyMs"].is_i64(), "{config:#}");
+    }
+    let words = "KubeVirt differs between clusters: cluster-east has v1.8.0 (kubevirt.io v1), cluster-north has v1.7.1";
+    let told = |line: &Value| line["message"].as_str().is_some_and(|m| m.contains(words));
+    let deadline = Instant::now() + PATIENCE;
+    while !fleet.manager.log().iter().any(told) {
+        assert!(
+            Instant::now() < deadline,
+            "nobody tells that versions differ"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 async fn slow(fleet: &Fleet, usual: Duration) {
@@ -231,9 +278,10 @@ async fn gone(fleet: &Fleet, usual: Duration) {
     let doomed = fleet.of(0).pop().unwrap();
     fleet.supervisor.delete("Machine", (NS, &doomed)).await;
     unhurt("one cluster gone", usual, fleet.reaction(&[1, 2]).await);
-    fleet.config(0, "Failed").await;
-    let unhurt_ready = fleet.config(2, "Ready").await;
-    assert_eq!(unhurt_ready["status"]["status"], "Connected");
+    let sick = fleet.config(0, "Failed").await;
+    assert!(sick["status"]["lastError"].is_string(), "{sick:#}");
+    let healthy = fleet.config(2, "Ready").await;
+    assert_eq!(healthy["status"]["status"], "Connected");
     for machine in fleet.of(0) {
         let seen = fleet.supervisor.look("Machine", (NS, &machine)).await;
         let phase = seen["status"]["phase"].as_str().unwrap_or_default();
@@ -253,16 +301,26 @@ async fn gone(fleet: &Fleet, usual: Duration) {
         .await;
     let after = fleet.uids(0).await;
     assert!(after.is_subset(&before), "a VM was made anew");
-    assert_eq!(after.len(), before.len() - 1, "only the one that was deleted is gone");
+    assert_eq!(
+        after.len(),
+        before.len() - 1,
+        "only the one that was deleted is gone"
+    );
 }
 
 /// The old credentials are taken away, and new ones come with the Secret.
 async fn rotated(fleet: &Fleet, usual: Duration) {
     let north = &fleet.clusters[1];
     let fresh = with_token(north, "second").await;
-    north.delete("v1/ServiceAccount", ("default", "first")).await;
+    north
+        .delete("v1/ServiceAccount", ("default", "first"))
+        .await;
     fleet.edit(1, "Off").await;
-    unhurt("one cluster refuses us", usual, fleet.reaction(&[0, 2]).await);
+    unhurt(
+        "one cluster refuses us",
+        usual,
+        fleet.reaction(&[0, 2]).await,
+    );
     introduce(&fleet.supervisor, "default", CLUSTERS[1], &fresh).await;
     fleet.edited(1, "Stopped").await;
     fleet.edit(1, "On").await;

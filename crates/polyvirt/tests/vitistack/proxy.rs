@@ -22,7 +22,12 @@ impl Drop for Proxy {
 impl Proxy {
     /// Leads to an address such as `https://127.0.0.1:6443`.
     pub async fn to(url: &str) -> Self {
-        let target = url.rsplit_once("//").unwrap().1.trim_end_matches('/').to_owned();
+        let target = url
+            .rsplit_once("//")
+            .unwrap()
+            .1
+            .trim_end_matches('/')
+            .to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let delay = Arc::new(AtomicU64::new(0));
@@ -54,7 +59,11 @@ async fn join(client: TcpStream, target: String, delay: Arc<AtomicU64>) {
     );
 }
 
-async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, delay: &AtomicU64) {
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    delay: &AtomicU64,
+) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let millis = delay.load(Ordering::Relaxed);

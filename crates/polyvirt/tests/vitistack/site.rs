@@ -29,7 +29,11 @@ impl Site {
     pub async fn bare() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("audit.log");
-        let plane = ControlPlane::builder().audit_log(&log).start().await.unwrap();
+        let plane = ControlPlane::builder()
+            .audit_log(&log)
+            .start()
+            .await
+            .unwrap();
         Self {
             client: plane.client().unwrap(),
             plane,
@@ -43,13 +47,24 @@ impl Site {
     pub async fn supervisor() -> Self {
         let site = Self::bare().await;
         let crds = polyvirt_api::crds();
-        polyvirt_testkit::install_crds(&site.client, &crds).await.unwrap();
+        polyvirt_testkit::install_crds(&site.client, &crds)
+            .await
+            .unwrap();
         site
     }
 
     /// Lets KubeVirt be simulated there.
-    pub async fn with_kubevirt(mut self) -> Self {
-        let sim = kubevirt_sim::start(self.client.clone(), Settings::default());
+    pub async fn with_kubevirt(self) -> Self {
+        self.with_version(&Settings::default().version).await
+    }
+
+    /// The same, of that version.
+    pub async fn with_version(mut self, version: &str) -> Self {
+        let settings = Settings {
+            version: version.to_owned(),
+            ..Settings::default()
+        };
+        let sim = kubevirt_sim::start(self.client.clone(), settings);
         self._sim = Some(sim.await.unwrap());
         self
     }
@@ -98,7 +113,10 @@ impl Site {
     fn of(&self, object: &Value) -> Api<DynamicObject> {
         let kind = object["kind"].as_str().unwrap();
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        self.api(&format!("{}/{kind}", object["apiVersion"].as_str().unwrap()), namespace)
+        self.api(
+            &format!("{}/{kind}", object["apiVersion"].as_str().unwrap()),
+            namespace,
+        )
     }
 
     /// Of a kind such as `vitistack.io/v1alpha1/Machine`, or one of the words below.
@@ -154,7 +172,10 @@ impl Site {
             if holds(&found) {
                 return found;
             }
-            assert!(Instant::now() < deadline, "{place:?} is never {what}: {found:#}");
+            assert!(
+                Instant::now() < deadline,
+                "{place:?} is never {what}: {found:#}"
+            );
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
     }

@@ -72,14 +72,29 @@ pub async fn spec(lab: &Lab) {
         inside("devices/disks[name=root]/bootOrder", json!(2)),
         inside("devices/disks[name=data]/disk/bus", json!("virtio")),
         inside("devices/interfaces[name=eth0]/model", json!("virtio")),
-        inside("devices/interfaces[name=eth0]/macAddress", json!("52:54:00:12:34:56")),
+        inside(
+            "devices/interfaces[name=eth0]/macAddress",
+            json!("52:54:00:12:34:56"),
+        ),
         inside("devices/interfaces[name=eth0]/bootOrder", json!(1)),
         inside("devices/interfaces[name=eth1]/model", json!("e1000")),
         inside("devices/interfaces[name=eth2]/model", json!("rtl8139")),
-        vm("spec/template/spec/networks[name=eth0]/multus/networkName", json!("vlan100")),
-        vm("spec/template/spec/networks[name=eth1]/multus/networkName", json!("vlan200")),
-        vm("spec/template/spec/volumes[name=root]/persistentVolumeClaim/claimName", json!("full-root")),
-        vm("spec/template/spec/volumes[name=data]/persistentVolumeClaim/claimName", json!("full-data")),
+        vm(
+            "spec/template/spec/networks[name=eth0]/multus/networkName",
+            json!("vlan100"),
+        ),
+        vm(
+            "spec/template/spec/networks[name=eth1]/multus/networkName",
+            json!("vlan200"),
+        ),
+        vm(
+            "spec/template/spec/volumes[name=root]/persistentVolumeClaim/claimName",
+            json!("full-root"),
+        ),
+        vm(
+            "spec/template/spec/volumes[name=data]/persistentVolumeClaim/claimName",
+            json!("full-data"),
+        ),
         vm(
             "spec/template/spec/volumes[name=cloudinitdisk]/cloudInitNoCloud/userData",
             json!("#cloud-config\nusers: []\n"),
@@ -91,13 +106,39 @@ pub async fn spec(lab: &Lab) {
         // `running` is no longer taken by KubeVirt beside it.
         vm("spec/runStrategy", json!("Always")),
         vm("metadata/ownerReferences[kind=Machine]/name", json!("full")),
-        vm("metadata/ownerReferences[kind=Machine]/apiVersion", json!("vitistack.io/v1alpha1")),
-        vm("metadata/ownerReferences[kind=Machine]/uid", machine["metadata"]["uid"].clone()),
-        row("PVC", "full-data", "spec/storageClassName", json!("sim-storage")),
-        row("PVC", "full-data", "spec/accessModes", json!(["ReadWriteOnce"])),
+        vm(
+            "metadata/ownerReferences[kind=Machine]/apiVersion",
+            json!("vitistack.io/v1alpha1"),
+        ),
+        vm(
+            "metadata/ownerReferences[kind=Machine]/uid",
+            machine["metadata"]["uid"].clone(),
+        ),
+        row(
+            "PVC",
+            "full-data",
+            "spec/storageClassName",
+            json!("sim-storage"),
+        ),
+        row(
+            "PVC",
+            "full-data",
+            "spec/accessModes",
+            json!(["ReadWriteOnce"]),
+        ),
         row("PVC", "full-data", "spec/volumeMode", json!("Filesystem")),
-        row("PVC", "full-data", "spec/resources/requests/storage", json!("100Gi")),
-        row("PVC", "full-root", "spec/resources/requests/storage", json!("20Gi")),
+        row(
+            "PVC",
+            "full-data",
+            "spec/resources/requests/storage",
+            json!("100Gi"),
+        ),
+        row(
+            "PVC",
+            "full-root",
+            "spec/resources/requests/storage",
+            json!("20Gi"),
+        ),
     ];
     hold(lab, rows).await;
     labels(lab).await;
@@ -105,7 +146,12 @@ pub async fn spec(lab: &Lab) {
 }
 
 async fn labels(lab: &Lab) {
-    for (kind, name) in [("VM", "vm-full"), ("VMI", "vm-full"), ("PVC", "full-root"), ("PVC", "full-data")] {
+    for (kind, name) in [
+        ("VM", "vm-full"),
+        ("VMI", "vm-full"),
+        ("PVC", "full-root"),
+        ("PVC", "full-data"),
+    ] {
         let object = lab.site.look(kind, (NS, name)).await;
         let labels = &object["metadata"]["labels"];
         assert_eq!(labels["vitistack.io/machine"], "full", "{kind} {name}");
@@ -127,7 +173,10 @@ async fn status(lab: &Lab, machine: &Value) {
         ("vmiName", json!("vm-full")),
         ("nodeName", instance["status"]["nodeName"].clone()),
         ("kubevirtConfigRef", json!("cluster-east")),
-        ("providerID", json!(format!("kubevirt://cluster-east/{NS}/vm-full"))),
+        (
+            "providerID",
+            json!(format!("kubevirt://cluster-east/{NS}/vm-full")),
+        ),
         ("operatingSystem", json!("Simulated Linux")),
         ("kernelVersion", json!("6.1.0-sim")),
         ("cpus", json!(8)),
@@ -135,7 +184,12 @@ async fn status(lab: &Lab, machine: &Value) {
     ] {
         assert_eq!(status[field], value, "{field}: {status:#}");
     }
-    for field in ["lastUpdated", "resourceVersion", "conditions", "ipAddresses"] {
+    for field in [
+        "lastUpdated",
+        "resourceVersion",
+        "conditions",
+        "ipAddresses",
+    ] {
         assert!(!status[field].is_null(), "{field}: {status:#}");
     }
     let finalizers = &machine["metadata"]["finalizers"];
@@ -154,7 +208,13 @@ pub async fn sizes(lab: &Lab) {
         ("small-vm", json!({"template": "small"}), 1, "2Gi", "20Gi"),
         ("medium-vm", json!({"template": "medium"}), 2, "4Gi", "40Gi"),
         ("large-vm", json!({"template": "large"}), 4, "8Gi", "80Gi"),
-        ("by-type", json!({"instanceType": "medium"}), 2, "4Gi", "40Gi"),
+        (
+            "by-type",
+            json!({"instanceType": "medium"}),
+            2,
+            "4Gi",
+            "40Gi",
+        ),
         ("override", four, 4, "8Gi", "40Gi"),
         ("custom-vm", data, 4, "8Gi", "20Gi"),
     ];
@@ -164,12 +224,32 @@ pub async fn sizes(lab: &Lab) {
     for (name, _, cores, memory, disk) in rows {
         lab.site.phase((NS, name), "Running").await;
         let vm = lab.site.look("VM", (NS, &format!("vm-{name}"))).await;
-        assert_eq!(*at(&vm, "spec/template/spec/domain/cpu/cores"), json!(cores), "{name}");
-        assert_eq!(*at(&vm, "spec/template/spec/domain/cpu/threads"), json!(1), "{name}");
-        assert_eq!(*at(&vm, "spec/template/spec/domain/cpu/sockets"), json!(1), "{name}");
-        assert_eq!(*at(&vm, "spec/template/spec/domain/memory/guest"), json!(memory), "{name}");
+        assert_eq!(
+            *at(&vm, "spec/template/spec/domain/cpu/cores"),
+            json!(cores),
+            "{name}"
+        );
+        assert_eq!(
+            *at(&vm, "spec/template/spec/domain/cpu/threads"),
+            json!(1),
+            "{name}"
+        );
+        assert_eq!(
+            *at(&vm, "spec/template/spec/domain/cpu/sockets"),
+            json!(1),
+            "{name}"
+        );
+        assert_eq!(
+            *at(&vm, "spec/template/spec/domain/memory/guest"),
+            json!(memory),
+            "{name}"
+        );
         let claim = lab.site.look("PVC", (NS, &format!("{name}-root"))).await;
-        assert_eq!(*at(&claim, "spec/resources/requests/storage"), json!(disk), "{name}");
+        assert_eq!(
+            *at(&claim, "spec/resources/requests/storage"),
+            json!(disk),
+            "{name}"
+        );
     }
 }
 
@@ -188,7 +268,8 @@ pub async fn claims(lab: &Lab) {
         {"name": "profile", "size": "1Gi", "storageClass": "default"},
         {"name": "variable", "size": "1Gi", "storageClass": "plain"},
     ]);
-    lab.runs("modes", json!({"template": "small", "disks": disks})).await;
+    lab.runs("modes", json!({"template": "small", "disks": disks}))
+        .await;
     for (disk, access, volume) in [
         ("once", "ReadWriteOnce", "Filesystem"),
         ("many", "ReadWriteMany", "Block"),

@@ -43,15 +43,23 @@ pub async fn two_clusters(lab: &Lab) {
     lab.site
         .until("KubevirtConfig", (CONFIGS, "cluster-west"), "Ready", ready)
         .await;
-    undecided(lab, "torn", "and 2 configs are available - cannot determine placement").await;
+    undecided(
+        lab,
+        "torn",
+        "and 2 configs are available - cannot determine placement",
+    )
+    .await;
     let wrong = json!({"metadata": {"annotations": {"vitistack.io/kubevirt-config": "nowhere"}}});
     lab.site.merge("Machine", (NS, "torn"), wrong).await;
     let missing = |m: &Value| {
         let message = m["status"]["message"].as_str().unwrap_or_default();
         message.contains("There is no KubevirtConfig nowhere") && m["status"]["phase"] == "Failed"
     };
-    lab.site.until("Machine", (NS, "torn"), "lost", missing).await;
-    let right = json!({"metadata": {"annotations": {"vitistack.io/kubevirt-config": "cluster-west"}}});
+    lab.site
+        .until("Machine", (NS, "torn"), "lost", missing)
+        .await;
+    let right =
+        json!({"metadata": {"annotations": {"vitistack.io/kubevirt-config": "cluster-west"}}});
     lab.site.merge("Machine", (NS, "torn"), right).await;
     lab.site.phase((NS, "torn"), "Running").await;
 }

@@ -49,7 +49,10 @@ pub async fn lifecycle(lab: &Lab) {
     power(lab, "life", "On").await;
     lab.site.phase((NS, "life"), "Running").await;
     let phases = |line: &Value| line["machine"] == "life" && line["phase"] == "Creating";
-    assert!(lab.manager.log().iter().any(phases), "Creating is passed through");
+    assert!(
+        lab.manager.log().iter().any(phases),
+        "Creating is passed through"
+    );
 }
 
 /// Each error has its word, its text and its cure.
@@ -62,7 +65,9 @@ pub async fn errors(lab: &Lab) {
 }
 
 fn tells(machine: &Value, words: &str) {
-    let message = machine["status"]["failureMessage"].as_str().unwrap_or_default();
+    let message = machine["status"]["failureMessage"]
+        .as_str()
+        .unwrap_or_default();
     assert!(message.contains(words), "{words}: {machine:#}");
     let ready = at(machine, "status/conditions[type=Ready]");
     assert_eq!(ready["status"], "False");
@@ -88,7 +93,11 @@ async fn template(lab: &Lab) {
 
 async fn network(lab: &Lab) {
     let networks = json!([{"name": "eth0", "networkName": "late-network"}]);
-    lab.machine("netless", json!({"template": "small", "networks": networks})).await;
+    lab.machine(
+        "netless",
+        json!({"template": "small", "networks": networks}),
+    )
+    .await;
     let failed = lab.fails("netless", "NetworkConfigurationNotFound").await;
     tells(&failed, "Create it, or correct the name");
     says(&failed, &[("NetworkReady", "False", "NetworkFailed")]);
@@ -104,11 +113,15 @@ async fn network(lab: &Lab) {
 
 async fn storage_class(lab: &Lab) {
     let disks = json!([{"name": "data", "size": "1Gi", "storageClass": "fast-ssd"}]);
-    lab.machine("classless", json!({"template": "small", "disks": disks})).await;
+    lab.machine("classless", json!({"template": "small", "disks": disks}))
+        .await;
     let failed = lab.fails("classless", "StorageClassNotFound").await;
     assert_eq!(failed["status"]["phase"], "Failed");
     tells(&failed, "Create it, or name another one");
-    says(&failed, &[("StorageReady", "False", "StorageClassNotFound")]);
+    says(
+        &failed,
+        &[("StorageReady", "False", "StorageClassNotFound")],
+    );
     lab.site
         .apply(json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
@@ -123,13 +136,18 @@ async fn capacity(lab: &Lab) {
     lab.runs("crowded", json!({"template": "small"})).await;
     power(lab, "crowded", "Off").await;
     lab.site.phase((NS, "crowded"), "Stopped").await;
-    let fault = |value: Value| json!({"metadata": {"annotations": {"sim.polyvirt.io/fault": value}}});
-    lab.site.merge("VM", (NS, "vm-crowded"), fault(json!("Unschedulable"))).await;
+    let fault =
+        |value: Value| json!({"metadata": {"annotations": {"sim.polyvirt.io/fault": value}}});
+    lab.site
+        .merge("VM", (NS, "vm-crowded"), fault(json!("Unschedulable")))
+        .await;
     power(lab, "crowded", "On").await;
     let failed = lab.fails("crowded", "InsufficientResources").await;
     tells(&failed, "0/2 nodes are available");
     assert_eq!(failed["status"]["state"], "ErrorUnschedulable");
-    lab.site.merge("VM", (NS, "vm-crowded"), fault(Value::Null)).await;
+    lab.site
+        .merge("VM", (NS, "vm-crowded"), fault(Value::Null))
+        .await;
     lab.site.delete("VMI", (NS, "vm-crowded")).await;
     cured(lab, "crowded").await;
 }
@@ -137,16 +155,25 @@ async fn capacity(lab: &Lab) {
 /// A cluster that does not answer.
 async fn kubevirt_api(lab: &Lab) {
     let address = lab.site.plane.url();
-    let nobody = lab.site.kubeconfig().replace(&address, "https://127.0.0.1:9");
+    let nobody = lab
+        .site
+        .kubeconfig()
+        .replace(&address, "https://127.0.0.1:9");
     introduce(&lab.site, CONFIGS, "cluster-gone", &nobody).await;
     let mut manifest = crate::site::machine(NS, "cut-off", json!({"template": "small"}));
     manifest["metadata"]["annotations"] = json!({"vitistack.io/kubevirt-config": "cluster-gone"});
     lab.site.apply(manifest).await;
     let failed = lab.fails("cut-off", "KubeVirtApiError").await;
     tells(&failed, "does not answer");
-    let config = |c: &Value| c["status"]["phase"] == "Failed" && c["status"]["status"] == "Disconnected";
+    let config =
+        |c: &Value| c["status"]["phase"] == "Failed" && c["status"]["status"] == "Disconnected";
     lab.site
-        .until("KubevirtConfig", (CONFIGS, "cluster-gone"), "Failed", config)
+        .until(
+            "KubevirtConfig",
+            (CONFIGS, "cluster-gone"),
+            "Failed",
+            config,
+        )
         .await;
     introduce(&lab.site, CONFIGS, "cluster-gone", &lab.site.kubeconfig()).await;
     cured(lab, "cut-off").await;
@@ -154,7 +181,9 @@ async fn kubevirt_api(lab: &Lab) {
     lab.site
         .until("Machine", (NS, "cut-off"), "gone", Value::is_null)
         .await;
-    lab.site.delete("KubevirtConfig", (CONFIGS, "cluster-gone")).await;
+    lab.site
+        .delete("KubevirtConfig", (CONFIGS, "cluster-gone"))
+        .await;
 }
 
 /// What is made for a Machine goes with it, the VM first, and nothing is left.
@@ -169,9 +198,15 @@ pub async fn cleanup(lab: &Lab) {
         ("VirtualMachine", "full"),
         ("NetworkConfiguration", "full"),
     ] {
-        assert_eq!(lab.site.look(kind, (NS, name)).await, Value::Null, "{kind} {name}");
+        assert_eq!(
+            lab.site.look(kind, (NS, name)).await,
+            Value::Null,
+            "{kind} {name}"
+        );
     }
     for claim in ["full-root", "full-data"] {
-        lab.site.until("PVC", (NS, claim), "gone", Value::is_null).await;
+        lab.site
+            .until("PVC", (NS, claim), "gone", Value::is_null)
+            .await;
     }
 }
