@@ -1,6 +1,6 @@
 //! Moves between hosts.
 
-use polyvirt_contract::model::{HostHealth, MigrateVm, MigrationMode};
+use polyvirt_contract::model::{HostHealth, MigrateVm, MigrationMode, VmState};
 use polyvirt_contract::{ErrorKind, Extension, RequestId};
 
 use crate::check::{Check, Checked, Need, check, ensure};
@@ -52,12 +52,12 @@ async fn migrate(lab: &Lab) -> Checked {
     };
     let task = lab.provider().migrate(&vm, to(&target)).await?;
     lab.done(task).await?;
-    let after = lab.state(&vm.id).await?;
-    ensure!(after.host == target, "it is on {:?}", after.host);
+    let there = |state: &VmState| state.host == target;
+    let after = lab.until(&vm.id, "the move", there).await?;
     ensure!(after.power == before.power, "it is {:?} now", after.power);
     let again = lab.provider().migrate(&vm, to(&target)).await?;
     lab.done(again).await?;
-    let now = lab.state(&vm.id).await?;
+    let now = lab.quiet(&vm.id).await?;
     ensure!(
         now.host == target,
         "the second time it went to {:?}",
