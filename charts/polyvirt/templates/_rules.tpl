@@ -59,6 +59,33 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [list]
+{{- if .Values.rbac.kubevirt }}
+# VMs in this cluster's own KubeVirt (endpoint kubevirt://in-cluster).
+- apiGroups: [kubevirt.io]
+  resources: [virtualmachines, virtualmachineinstances, virtualmachineinstancemigrations]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [cdi.kubevirt.io]
+  resources: [datavolumes]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [snapshot.kubevirt.io]
+  resources: [virtualmachinesnapshots, virtualmachinerestores]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [clone.kubevirt.io]
+  resources: [virtualmachineclones]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [k8s.cni.cncf.io]
+  resources: [network-attachment-definitions]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [subresources.kubevirt.io]
+  resources: [virtualmachines/stop]
+  verbs: [update]
+- apiGroups: [subresources.kubevirt.io]
+  resources: [virtualmachineinstances/console, virtualmachineinstances/vnc]
+  verbs: [get]
+{{- end }}
 {{- end -}}
 
 {{/* What it may do in its own namespace. */}}
@@ -105,6 +132,24 @@
   resources: [namespaces]
   resourceNames: [kube-system]
   verbs: [get]
+{{- if .Values.rbac.kubevirt }}
+# Where VMs of this cluster's own KubeVirt go, and what storage and nodes there are.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get, create, patch]
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list]
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs: [get, list]
+- apiGroups: [cdi.kubevirt.io]
+  resources: [storageprofiles]
+  verbs: [get, list]
+- apiGroups: [kubevirt.io]
+  resources: [kubevirts]
+  verbs: [get, list]
+{{- end }}
 {{- if .Values.gateway.enabled }}
 - apiGroups: [apiregistration.k8s.io]
   resources: [apiservices]

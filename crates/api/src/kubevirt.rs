@@ -8,6 +8,54 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// What the provider tells of a VM beside what every hypervisor knows: keys of `VirtualMachine.status.provider`.
+pub mod details {
+    /// The word of KubeVirt for the state of the VM.
+    pub const PRINTABLE_STATUS: &str = "kubevirt.printableStatus";
+    /// The phase of the running instance.
+    pub const PHASE: &str = "kubevirt.phase";
+    /// The claim of the first disk.
+    pub const ROOT_CLAIM: &str = "kubevirt.rootClaim";
+    /// The operating system that the guest names.
+    pub const GUEST_OS: &str = "guest.os";
+    /// The kernel that the guest names.
+    pub const GUEST_KERNEL: &str = "guest.kernel";
+    /// With the name of a network card behind it: the card's addresses, separated by commas.
+    pub const IPS_OF_CARD: &str = "kubevirt.ips.";
+}
+
+/// Which KubeVirt a cluster has: what `Provider.status.version` says of it, as in `v1.8.0 (kubevirt.io v1, v1alpha3)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubevirtVersion {
+    /// Of KubeVirt itself, as its own object tells.
+    pub version: String,
+    /// Of its kinds, as the cluster serves them.
+    pub api_versions: Vec<String>,
+}
+
+impl KubevirtVersion {
+    /// `None` for the version of something else: KubeVirt's begin with a v.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (version, apis) = text.split_once(" (kubevirt.io ").unwrap_or((text, ""));
+        let apis = apis.trim_end_matches(')').split(", ");
+        let apis = apis.filter(|api| !api.is_empty()).map(str::to_owned);
+        version.starts_with('v').then(|| Self {
+            version: version.to_owned(),
+            api_versions: apis.collect(),
+        })
+    }
+}
+
+impl std::fmt::Display for KubevirtVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.version)?;
+        match self.api_versions.as_slice() {
+            [] => Ok(()),
+            apis => write!(f, " (kubevirt.io {})", apis.join(", ")),
+        }
+    }
+}
+
 /// The key of the entry in `class.extraConfig`.
 pub const OPTIONS_KEY: &str = "kubevirt.polyvirt.io/options";
 
@@ -145,12 +193,18 @@ pub struct DiskOption {
     /// StorageClass; absent or `default`: the cluster's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class: Option<String>,
-    /// ReadWriteOnce, ReadWriteMany or ReadOnlyMany. Absent: the StorageProfile's, else ReadWriteOnce.
+    /// ReadWriteOnce, ReadWriteMany or ReadOnlyMany. Absent: the StorageProfile's, else the next but one, else ReadWriteOnce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_mode: Option<String>,
-    /// Filesystem or Block. Absent: the StorageProfile's, else Filesystem.
+    /// Filesystem or Block. Absent: the StorageProfile's, else the next but one, else Filesystem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_mode: Option<String>,
+    /// The access mode if neither accessMode nor the StorageProfile says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsaid_access_mode: Option<String>,
+    /// The volume mode if neither volumeMode nor the StorageProfile says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsaid_volume_mode: Option<String>,
     /// virtio, sata, scsi or usb. Absent: virtio.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
@@ -299,6 +353,21 @@ mod tests {
         let class = BTreeMap::from([(OPTIONS_KEY.to_owned(), options.to_text())]);
         assert_eq!(KubevirtOptions::of(&class).unwrap(), options);
         assert_eq!(KubevirtOptions::default().to_text(), "{}");
+    }
+
+    #[test]
+    fn a_version_survives_the_way_through_the_status() {
+        for text in [
+            "v1.8.0",
+            "v1.8.0 (kubevirt.io v1)",
+            "v1.8.0 (kubevirt.io v1, v1alpha3)",
+        ] {
+            let read = KubevirtVersion::parse(text).unwrap();
+            assert_eq!(read.version, "v1.8.0");
+            assert_eq!(read.to_string(), text);
+        }
+        assert_eq!(KubevirtVersion::parse("0.1.0"), None);
+        assert_eq!(KubevirtVersion::parse(""), None);
     }
 
     #[test]

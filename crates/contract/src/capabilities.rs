@@ -58,16 +58,19 @@ pub enum Extension {
     GuestExec,
     /// A console can be attached.
     Console,
+    /// VMs can be moved to another host.
+    Migrate,
 }
 
 impl Extension {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Identity,
         Self::Watch,
         Self::Inventory,
         Self::GuestExec,
         Self::Console,
+        Self::Migrate,
     ];
 
     /// The name on the wire and in `Provider.status.features`.
@@ -78,6 +81,7 @@ impl Extension {
             Self::Inventory => "Inventory",
             Self::GuestExec => "GuestExec",
             Self::Console => "Console",
+            Self::Migrate => "Migrate",
         }
     }
 

@@ -8,8 +8,9 @@ use crate::error::ProviderError;
 use crate::ids::{Identity, SnapshotId, TaskId, VmId};
 use crate::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, PowerRequest,
-    PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
+    MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
+    VmRef, VmState,
 };
 use crate::watch::{TaskState, VmEvent};
 
@@ -138,6 +139,17 @@ pub trait Provider: Send + Sync + 'static {
     /// Runs a command in the guest and waits for its end.
     async fn guest_exec(&self, _vm: &VmRef, _request: ExecRequest) -> Result<ExecOutput> {
         Err(ProviderError::unsupported("commands in the guest"))
+    }
+
+    /// Moves the VM to another host; needs [`Extension::Migrate`](crate::Extension::Migrate). A VM that is there already is moved,
+    /// and so is one whose last request is this one. A wish that cannot be honoured is refused with its field.
+    async fn migrate(&self, _vm: &VmRef, _request: MigrateVm) -> Result<Option<TaskId>> {
+        Err(ProviderError::unsupported("moving VMs between hosts"))
+    }
+
+    /// How far a move is, beyond the percentage of its task; `NotFound` if no move has this task.
+    async fn migration_progress(&self, _task: &TaskId) -> Result<MigrationProgress> {
+        Err(ProviderError::unsupported("moving VMs between hosts"))
     }
 
     /// Attaches to a console of the VM.

@@ -239,6 +239,8 @@ reasons! {
     KubeVirtApiError,
     /// It cannot be said in which cluster the Machine is to run. Name a KubevirtConfig in the annotation vitistack.io/kubevirt-config.
     KubevirtConfigNotFound,
+    /// Clusters have different versions of KubeVirt; the message says which.
+    KubevirtVersionsDiffer,
     /// The KubevirtConfig for the Machine was chosen and written down.
     KubevirtConfigAssigned,
     /// The VM of the Machine is being made.

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod defaults;
 mod pods;
 mod provider;
 mod vitistack;
 mod webhooks;
 
+pub use defaults::Home;
 pub use pods::{Pods, RemoteProviders};
 pub use provider::ProviderCommand;
 pub use vitistack::Vitistack;
@@ -149,22 +151,12 @@ pub struct Manager {
     /// The name of the Lease
     #[arg(long, default_value = "polyvirt-manager", value_name = "NAME")]
     pub leader_election_id: String,
-    /// Serve /metrics here; 0 to switch it off
-    #[arg(
-        long,
-        env = "METRICS_BIND_ADDRESS",
-        default_value = "127.0.0.1:8080",
-        value_name = "ADDRESS"
-    )]
-    pub metrics_bind_address: Bind,
-    /// Serve /healthz and /readyz here; 0 to switch it off
-    #[arg(
-        long,
-        env = "HEALTH_PROBE_BIND_ADDRESS",
-        default_value = "127.0.0.1:8081",
-        value_name = "ADDRESS"
-    )]
-    pub health_probe_bind_address: Bind,
+    /// Serve /metrics here; 0 to switch it off. Without it :8080 in a pod, 127.0.0.1:8080 elsewhere
+    #[arg(long, env = "METRICS_BIND_ADDRESS", value_name = "ADDRESS")]
+    pub metrics_bind_address: Option<Bind>,
+    /// Serve /healthz and /readyz here; 0 to switch it off. Without it :8081 in a pod, 127.0.0.1:8081 elsewhere
+    #[arg(long, env = "HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS")]
+    pub health_probe_bind_address: Option<Bind>,
     /// Serve consoles and commands in guests to the API server here; 0 to switch it off
     #[arg(long, default_value = "0", value_name = "ADDRESS")]
     pub gateway_bind_address: Bind,

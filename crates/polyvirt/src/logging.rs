@@ -1,5 +1,6 @@
 //! Log lines on stderr, and traces to a collector if there is one.
 
+mod json_line;
 mod one_line;
 
 use std::io::IsTerminal;
@@ -12,6 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry};
 
 use crate::cli::{Audience, Global, LogFormat};
+use json_line::JsonLine;
 use one_line::OneLine;
 
 /// Libraries say little, unless the filter names them. That a request failed is said by whoever made it, with what it was for.
@@ -59,7 +61,7 @@ fn lines(format: LogFormat, filter: EnvFilter) -> Box<dyn Layer<Registry> + Send
             .with_ansi(std::io::stderr().is_terminal())
             .with_filter(filter)
             .boxed(),
-        LogFormat::Json => base.json().flatten_event(true).with_filter(filter).boxed(),
+        LogFormat::Json => base.event_format(JsonLine).with_filter(filter).boxed(),
     }
 }
 

@@ -67,7 +67,7 @@ pub async fn serve(
 
 /// While this manager stands by, other caches stand in for its own.
 fn facts(options: &cli::Manager, client: &Client, manager: &Manager) -> Arc<Caches> {
-    let stands_by = options.elects();
+    let stands_by = options.elects(cli::Home::here());
     let stand_in = stands_by.then(|| StandIn::start(client, &options.namespaces));
     let linked: Linked = Arc::new(registry::can_run_inside);
     let caches = Arc::new(Caches::new(manager.catalogue(), stand_in, linked));

@@ -1,5 +1,6 @@
 //! KubevirtConfig: the way to a cluster with KubeVirt.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,18 @@ pub struct KubevirtConfigStatus {
     /// Version of KubeVirt in the cluster, once it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubevirt_version: Option<String>,
+    /// Versions of the group kubevirt.io that the cluster serves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub api_versions: Vec<String>,
+    /// The last failure to reach the cluster. It stays when the cluster is reached again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// When that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error_time: Option<Time>,
+    /// How long the last answer of the cluster took, in milliseconds, when something else changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<i64>,
     /// Name of the Provider that was made of this object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<String>,

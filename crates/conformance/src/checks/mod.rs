@@ -6,6 +6,7 @@ mod create;
 mod disks;
 mod guest;
 mod images;
+mod migration;
 mod power;
 mod reconfigure;
 mod snapshots;
@@ -25,6 +26,7 @@ pub(crate) fn all() -> Vec<Check> {
         images::checks(),
         disks::checks(),
         guest::checks(),
+        migration::checks(),
     ]
     .concat()
 }

@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use polyvirt_conformance::{Profile, Report, run};
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskInfo, ExecOutput,
-    ExecRequest, Inventory, PowerOp, PowerRequest, SnapshotCreated, SnapshotRequest, VmRef,
+    ExecRequest, Inventory, MigrateVm, MigrationProgress, PowerOp, PowerRequest, SnapshotCreated, SnapshotRequest, VmRef,
     VmState,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
@@ -247,6 +247,14 @@ impl Provider for Broken {
 
     async fn guest_exec(&self, vm: &VmRef, request: ExecRequest) -> Result<ExecOutput> {
         self.mock.guest_exec(vm, request).await
+    }
+
+    async fn migrate(&self, vm: &VmRef, request: MigrateVm) -> Result<Option<TaskId>> {
+        self.mock.migrate(vm, request).await
+    }
+
+    async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
+        self.mock.migration_progress(task).await
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

@@ -57,9 +57,13 @@ pub enum Call {
     GuestExec,
     /// `Console`: the time to the beginning of the stream.
     ConsoleStart,
+    /// `Migrate`.
+    Migrate,
+    /// `GetMigrationProgress`.
+    GetMigrationProgress,
 }
 
-const TABLE: [(Call, u64); 26] = [
+const TABLE: [(Call, u64); 28] = [
     (Call::Validate, 30),
     (Call::Create, 5 * 60),
     (Call::Delete, 2 * 60),
@@ -86,6 +90,8 @@ const TABLE: [(Call, u64); 26] = [
     (Call::DeleteImage, 2 * 60),
     (Call::GuestExec, 30),
     (Call::ConsoleStart, 30),
+    (Call::Migrate, 2 * 60),
+    (Call::GetMigrationProgress, 10),
 ];
 
 /// How long a client waits for each call. The default is the table of the contract.

@@ -4,6 +4,7 @@ mod create;
 mod guest;
 mod image;
 mod inventory;
+mod migration;
 mod operations;
 mod state;
 
@@ -15,6 +16,7 @@ pub use create::{
 pub use guest::{ConsoleKind, ConsoleSession, ExecOutput, ExecRequest};
 pub use image::{Headers, ImageOrigin, PrepareImage, PreparedImage};
 pub use inventory::{Datastore, Host, HostHealth, Inventory, NetworkEntry};
+pub use migration::{MigrateVm, MigrationMode, MigrationPhase, MigrationProgress};
 pub use operations::{
     CloneMode, CloneVm, Cloned, Created, DiskExported, DiskImported, DiskInfo, ExportDisk,
     ImportDisk, PowerOp, PowerRequest, Quiesce, SnapshotContents, SnapshotCreated, SnapshotRequest,

@@ -191,6 +191,8 @@ async fn it_offers_no_extensions() {
         client.inventory().await.unwrap_err(),
         client.guest_exec(&vm, fixtures::exec()).await.unwrap_err(),
         client.console(&vm, ConsoleKind::Serial).await.unwrap_err(),
+        client.migrate(&vm, fixtures::migrate()).await.unwrap_err(),
+        client.migration_progress(&"t".into()).await.unwrap_err(),
     ];
     for error in errors {
         assert_eq!(error.kind, ErrorKind::Unsupported);

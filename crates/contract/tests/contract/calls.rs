@@ -304,3 +304,23 @@ async fn a_request_without_a_vm_is_refused_before_it_reaches_the_provider() {
     );
     assert_eq!(recorder.seen(), []);
 }
+
+#[tokio::test]
+async fn a_move_and_how_far_it_is() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let vm = fixtures::vm_ref();
+    let cold = MigrateVm {
+        mode: MigrationMode::Cold,
+        ..MigrateVm::default()
+    };
+    for wish in [fixtures::migrate(), cold] {
+        let task = client.migrate(&vm, wish.clone()).await.unwrap();
+        assert_eq!(task, TaskId::non_empty("task-9"));
+        assert_eq!(recorder.seen(), [Seen::Migrate(vm.clone(), wish)]);
+    }
+    let task = TaskId::from("task-9");
+    let progress = client.migration_progress(&task).await.unwrap();
+    assert_eq!(progress, fixtures::progress());
+    assert_eq!(recorder.seen(), [Seen::Progress(task)]);
+}

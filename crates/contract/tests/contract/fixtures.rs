@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use polyvirt_contract::model::*;
-use polyvirt_contract::{Capabilities, Extension, Features};
+use polyvirt_contract::{Capabilities, Extension, Features, RequestId};
 
 pub fn owner() -> Owner {
     Owner {
@@ -382,4 +382,30 @@ pub fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
         .collect()
+}
+
+/// Every wish at once.
+pub fn migrate() -> MigrateVm {
+    MigrateVm {
+        target_host: "host-2".into(),
+        mode: MigrationMode::Live,
+        compression: true,
+        encrypted: true,
+        bandwidth: Some(125_000_000),
+        auto_converge: true,
+        post_copy: true,
+        request: RequestId::non_empty("r-7"),
+    }
+}
+
+pub fn progress() -> MigrationProgress {
+    MigrationProgress {
+        phase: MigrationPhase::Copying,
+        source_host: "host-1".into(),
+        target_host: "host-2".into(),
+        total_bytes: Some(8 << 30),
+        remaining_bytes: Some(0),
+        bytes_per_second: None,
+        downtime: Some(Duration::from_millis(120)),
+    }
 }

@@ -240,6 +240,41 @@ pub fn extensions() {
     check("polyvirt.provider.v1.InventoryResponse", &inventory);
     events();
     guest();
+    migration();
+}
+
+fn migration() {
+    check(
+        "polyvirt.provider.v1.MigrateRequest",
+        &ext::MigrateRequest {
+            vm_id: "vm-7".into(),
+            target_host: "host-2".into(),
+            live: true,
+            compression: true,
+            encrypted: true,
+            bandwidth_bytes_per_second: 125_000_000,
+            auto_converge: true,
+            post_copy: true,
+            request_id: "r-7".into(),
+        },
+    );
+    check(
+        "polyvirt.provider.v1.MigrateResponse",
+        &ext::MigrateResponse {
+            task_id: "task-9".into(),
+        },
+    );
+    check(
+        "polyvirt.provider.v1.GetMigrationProgressRequest",
+        &ext::GetMigrationProgressRequest {
+            task_id: "task-9".into(),
+        },
+    );
+    let progress = ext::GetMigrationProgressResponse::from(fixtures::progress());
+    check(
+        "polyvirt.provider.v1.GetMigrationProgressResponse",
+        &progress,
+    );
 }
 
 fn events() {

@@ -161,6 +161,8 @@ fn extensions_stream_where_they_must() {
             ("Inventory", false, false),
             ("DeleteImage", false, false),
             ("GuestExec", false, false),
+            ("Migrate", false, false),
+            ("GetMigrationProgress", false, false),
             ("Console", true, true),
         ]
     );

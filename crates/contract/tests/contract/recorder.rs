@@ -38,6 +38,8 @@ pub enum Seen {
     Find(Identity),
     Exec(VmRef, ExecRequest),
     Console(VmRef, ConsoleKind),
+    Migrate(VmRef, MigrateVm),
+    Progress(TaskId),
 }
 
 #[derive(Default)]
@@ -295,6 +297,16 @@ impl Provider for Recorder {
             stdout: request.stdin,
             stderr: Bytes::from_static(b"\xfferr"),
         })
+    }
+
+    async fn migrate(&self, vm: &VmRef, request: MigrateVm) -> Result<Option<TaskId>> {
+        self.note(Seen::Migrate(vm.clone(), request))?;
+        Ok(task())
+    }
+
+    async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
+        self.note(Seen::Progress(task.clone()))?;
+        Ok(fixtures::progress())
     }
 
     /// Answers each line with itself, in capitals. The word `off` ends the VM, `break` the input.

@@ -5,6 +5,7 @@ use kube::Resource;
 use polyvirt_api::infra::{
     ObjectRef, Provider, ProviderRuntime, ProviderSpec, ProviderType, RuntimeMode,
 };
+use polyvirt_api::kubevirt::KubevirtVersion;
 use polyvirt_api::vitistack::{KubevirtConfig, KubevirtConfigStatus, MANAGED_BY_LABEL};
 use polyvirt_plan::Note;
 use polyvirt_plan::Reason;
@@ -85,20 +86,56 @@ pub fn says_the_same(there: &Provider, wanted: &Provider) -> bool {
 pub fn raise(config: &KubevirtConfig, provider: Option<&Provider>) -> KubevirtConfigStatus {
     let (phase, status, message) = standing(config, provider);
     let created = config.metadata.creation_timestamp.as_ref();
-    let versions = provider.and_then(|p| p.status.as_ref());
+    let told = provider.and_then(|p| p.status.clone()).unwrap_or_default();
+    let found = told.version.as_deref().and_then(KubevirtVersion::parse);
+    let error = told.last_error.unwrap_or_default();
     KubevirtConfigStatus {
         phase: Some(phase.to_owned()),
         status: Some(status.to_owned()),
         message: Some(message),
         name: Some(config.spec.name.clone()),
         created: created.map(|time| time.0.to_string()),
-        // KubeVirt's own begin with a v; a provider that does not know it tells its own version there.
-        kubevirt_version: versions
-            .and_then(|s| s.version.clone())
-            .filter(|version| version.starts_with('v')),
+        kubevirt_version: found.as_ref().map(|found| found.version.clone()),
+        api_versions: found.map(|found| found.api_versions).unwrap_or_default(),
+        last_error: Some(error.message).filter(|text| !text.is_empty()),
+        last_error_time: error.time,
+        latency_ms: told.latency_ms,
         provider_ref: provider.and_then(|p| p.metadata.name.clone()),
         observed_generation: config.metadata.generation,
     }
+}
+
+/// Whether there is news. How long an answer took is none: it differs each time.
+pub fn is_news(old: &KubevirtConfigStatus, new: &KubevirtConfigStatus) -> bool {
+    let as_old = KubevirtConfigStatus {
+        latency_ms: old.latency_ms,
+        ..new.clone()
+    };
+    as_old != *old
+}
+
+/// What differs between the KubeVirts of clusters that are reached, in one sentence; `None` if nothing does.
+pub fn difference(clusters: &[(String, KubevirtConfigStatus)]) -> Option<String> {
+    let known = clusters.iter().filter_map(|(name, status)| {
+        let found = KubevirtVersion {
+            version: status.kubevirt_version.clone()?,
+            api_versions: status.api_versions.clone(),
+        };
+        (status.phase.as_deref() == Some(READY)).then(|| (name, found))
+    });
+    let known: Vec<_> = known.collect();
+    let (_, first) = known.first()?;
+    if known.iter().all(|(_, found)| found == first) {
+        return None;
+    }
+    let each: Vec<_> = known
+        .iter()
+        .map(|(name, found)| format!("{name} has {found}"))
+        .collect();
+    Some(format!(
+        "KubeVirt differs between clusters: {}. What works in one may not in another; bring them to one version",
+        each.join(", ")
+    ))
 }
 
 fn standing(
@@ -178,7 +215,12 @@ mod tests {
         };
         provider.status = status.map(|status| ProviderStatus {
             conditions: vec![condition(status)],
-            version: Some("v1.8.4".into()),
+            version: Some("v1.8.4 (kubevirt.io v1, v1alpha3)".into()),
+            latency_ms: Some(7),
+            last_error: Some(polyvirt_api::infra::ProviderError {
+                time: Some(Time(jiff::Timestamp::UNIX_EPOCH)),
+                message: "It was gone".into(),
+            }),
             ..ProviderStatus::default()
         });
         provider
@@ -228,5 +270,44 @@ mod tests {
         }
         let raised = raise(&config(None), Some(&provider(Some("True"))));
         assert_eq!(raised.kubevirt_version.as_deref(), Some("v1.8.4"));
+        assert_eq!(raised.api_versions, ["v1", "v1alpha3"]);
+        assert_eq!(raised.last_error.as_deref(), Some("It was gone"));
+        assert!(raised.last_error_time.is_some());
+        assert_eq!(raised.latency_ms, Some(7));
+        let slower = KubevirtConfigStatus {
+            latency_ms: Some(9),
+            ..raised.clone()
+        };
+        assert!(!is_news(&raised, &slower));
+        assert!(is_news(&KubevirtConfigStatus::default(), &raised));
+    }
+
+    #[test]
+    fn differences_between_clusters_are_told() {
+        let cluster = |name: &str, phase: &str, version: &str| {
+            let status = KubevirtConfigStatus {
+                phase: Some(phase.into()),
+                kubevirt_version: Some(version.into()).filter(|v: &String| !v.is_empty()),
+                api_versions: vec!["v1".into()],
+                ..KubevirtConfigStatus::default()
+            };
+            (name.to_owned(), status)
+        };
+        let same = [cluster("a", READY, "v1.8.0"), cluster("b", READY, "v1.8.0")];
+        assert_eq!(difference(&same), None);
+        assert_eq!(difference(&[]), None);
+        let silent = [
+            cluster("a", READY, "v1.8.0"),
+            cluster("b", FAILED, "v1.7.0"),
+        ];
+        assert_eq!(difference(&silent), None, "what is not reached has no say");
+        let unknown = [cluster("a", READY, "v1.8.0"), cluster("b", READY, "")];
+        assert_eq!(difference(&unknown), None);
+        let differs = [cluster("a", READY, "v1.8.0"), cluster("b", READY, "v1.7.1")];
+        let text = difference(&differs).unwrap();
+        assert!(
+            text.contains("a has v1.8.0 (kubevirt.io v1), b has v1.7.1 (kubevirt.io v1)"),
+            "{text}"
+        );
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use polyvirt_disks::fetch::Reach;
+
 /// Where KubevirtConfigs are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigsNamespace {
@@ -30,6 +32,16 @@ impl ConfigsNamespace {
     }
 }
 
+/// Where the addresses of a Machine are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IpSource {
+    /// From the running VM.
+    #[default]
+    Vmi,
+    /// From the status of its NetworkConfiguration, where those who hand out addresses write them.
+    NetworkConfiguration,
+}
+
 /// What an administrator sets, once for all Machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -43,9 +55,9 @@ pub struct Settings {
     pub managed_by: String,
     /// Model of the CPU of all VMs. Absent: KubeVirt's own, host-model.
     pub cpu_model: Option<String>,
-    /// Access mode of claims that say none. Absent: what the StorageProfile says.
+    /// Access mode of claims of which neither the Machine nor the StorageProfile says it.
     pub access_mode: Option<String>,
-    /// Volume mode of claims that say none. Absent: what the StorageProfile says.
+    /// Volume mode of claims of which neither the Machine nor the StorageProfile says it.
     pub volume_mode: Option<String>,
     /// StorageClass of disks that name none. Absent: the cluster's default.
     pub storage_class: Option<String>,
@@ -53,6 +65,10 @@ pub struct Settings {
     pub mac_set: u8,
     /// Version in the CNI configurations that are made.
     pub cni_version: String,
+    /// Where the addresses of a Machine are read.
+    pub ip_source: IpSource,
+    /// Which servers are asked how big an installation medium is.
+    pub media: Reach,
     /// How often a Machine is looked at though nothing has happened.
     pub resync: Duration,
     /// Machines that are looked at at the same time.
@@ -72,6 +88,8 @@ impl Default for Settings {
             storage_class: None,
             mac_set: 0x12,
             cni_version: "1.0.0".to_owned(),
+            ip_source: IpSource::default(),
+            media: Reach::default(),
             resync: Duration::from_secs(30),
             concurrency: 5,
         }

@@ -19,6 +19,7 @@ mod headers;
 mod partial;
 mod reach;
 mod redirect;
+mod size;
 mod source;
 mod sparse;
 

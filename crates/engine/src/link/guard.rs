@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, PowerRequest,
-    PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
+    MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
+    VmRef, VmState,
 };
 use polyvirt_contract::provider::Result;
 use polyvirt_contract::watch::{TaskState, VmEvent};
@@ -158,5 +159,7 @@ guarded! {
     watch() -> BoxStream<'static, Result<VmEvent>>, "Watch", QUICK, Free;
     inventory() -> Inventory, "Inventory", QUICK, Limited;
     guest_exec(vm: &VmRef, request: ExecRequest) -> ExecOutput, "GuestExec", SLOW, Limited;
+    migrate(vm: &VmRef, request: MigrateVm) -> Option<TaskId>, "Migrate", MEDIUM, Limited;
+    migration_progress(task: &TaskId) -> MigrationProgress, "GetMigrationProgress", QUICK, Limited;
     console(vm: &VmRef, kind: ConsoleKind) -> ConsoleSession, "Console", QUICK, Limited;
 }

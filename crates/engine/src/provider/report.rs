@@ -175,6 +175,7 @@ const fn feature(extension: Extension) -> ProviderFeature {
         Extension::Inventory => ProviderFeature::Inventory,
         Extension::GuestExec => ProviderFeature::GuestExec,
         Extension::Console => ProviderFeature::Console,
+        Extension::Migrate => ProviderFeature::Migrate,
     }
 }
 
@@ -205,6 +206,10 @@ fn summary(can: &Capabilities, features: &Features) -> Vec<ProviderCapability> {
         (true, ProviderCapability::VirtualMachines),
         (can.snapshots, ProviderCapability::Snapshots),
         (can.linked_clones, ProviderCapability::Cloning),
+        (
+            features.has(Extension::Migrate),
+            ProviderCapability::LiveMigration,
+        ),
         (
             features.has(Extension::Console),
             ProviderCapability::ConsoleAccess,

@@ -1,10 +1,9 @@
 //! Options of the manager about Machines.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use polyvirt_dialects::vitistack::Settings;
-use polyvirt_dialects::vitistack::settings::ConfigsNamespace;
+use polyvirt_dialects::vitistack::settings::{self, ConfigsNamespace};
 
-use super::Manager;
 use super::pods::Span;
 
 /// Options of `polyvirt manager` about Machines (vitistack.io). The variables are those of its KubeVirt operator.
@@ -41,10 +40,10 @@ pub struct Vitistack {
     /// Model of the CPU of VMs; without it KubeVirt's own, host-model
     #[arg(long, env = "CPU_MODEL", value_name = "MODEL")]
     pub cpu_model: Option<String>,
-    /// Access mode of disks that say none; without it what the StorageProfile says
+    /// Access mode of disks of which neither the Machine nor the StorageProfile says it
     #[arg(long, env = "PVC_ACCESS_MODE", value_name = "MODE")]
     pub pvc_access_mode: Option<String>,
-    /// Volume mode of disks that say none; without it what the StorageProfile says
+    /// Volume mode of disks of which neither the Machine nor the StorageProfile says it
     #[arg(long, env = "PVC_VOLUME_MODE", value_name = "MODE")]
     pub pvc_volume_mode: Option<String>,
     /// StorageClass of disks that name none; without it the cluster's default
@@ -61,6 +60,9 @@ pub struct Vitistack {
         value_name = "VERSION"
     )]
     pub cni_version: String,
+    /// Where the addresses of Machines are read: the running VM, or what was handed out to it
+    #[arg(long, env = "IP_SOURCE", value_enum, default_value_t = IpSource::Vmi, ignore_case = true)]
+    pub ip_source: IpSource,
     /// How long a Machine waits for something that tells nobody when it comes; all else is told at once
     #[arg(
         long,
@@ -77,7 +79,7 @@ pub struct Vitistack {
         value_name = "N"
     )]
     pub max_concurrent_reconciles: usize,
-    /// The same as --leader-elect, which it overrules
+    /// The same as --leader-elect, which it overrules; without either true in a pod and false elsewhere
     #[arg(long, env = "LEADER_ELECTION", value_name = "TRUE|FALSE")]
     pub leader_election: Option<bool>,
     /// The namespace of this manager, where no other option says it
@@ -85,10 +87,22 @@ pub struct Vitistack {
     pub operator_namespace: Option<String>,
 }
 
-impl Manager {
-    /// Whether this manager works only while it holds a Lease.
-    pub fn elects(&self) -> bool {
-        self.vitistack.leader_election.unwrap_or(self.leader_elect)
+/// Where the addresses of Machines are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IpSource {
+    /// The running VM
+    Vmi,
+    /// The status of its NetworkConfiguration
+    #[value(name = "networkconfiguration")]
+    NetworkConfiguration,
+}
+
+impl From<IpSource> for settings::IpSource {
+    fn from(source: IpSource) -> Self {
+        match source {
+            IpSource::Vmi => Self::Vmi,
+            IpSource::NetworkConfiguration => Self::NetworkConfiguration,
+        }
     }
 }
 
@@ -112,6 +126,8 @@ impl Vitistack {
             storage_class: given(&self.storage_class_name),
             mac_set: self.mac_set,
             cni_version: self.cni_version.clone(),
+            ip_source: self.ip_source.into(),
+            media: settings::Reach::default(),
             resync: self.reconcile_interval.0,
             concurrency: self.max_concurrent_reconciles,
         }

@@ -1,6 +1,7 @@
 //! `polyvirt manager`.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     let mut manager = Manager::new(client.clone(), config, registry, metrics.clone());
     let machines = Arc::new(vitistack::Metrics::default());
     let dialect = dialect(&options, &client, &mut manager, &machines);
+    let home = cli::Home::here();
     let standby = watch::Sender::new(false);
     let reviews = polyvirt_admission::Metrics::default();
     let counted = Counted {
@@ -50,7 +52,13 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
         reviews: &reviews,
         machines: &machines,
     };
-    serve(&options, &manager, &counted, standby.subscribe()).await?;
+    serve_metrics(options.metrics_address(home), &manager, &counted).await?;
+    let readiness = Readiness {
+        engine: manager.ready(),
+        dialect: dialect.clone(),
+        standby: standby.subscribe(),
+    };
+    serve_probes(options.probes_address(home), readiness).await?;
     let stop = stop_token();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "manager starts");
     let namespace = own_namespace(&options);
@@ -101,7 +109,7 @@ async fn work(
     standby: &watch::Sender<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    if !options.elects() {
+    if !options.elects(cli::Home::here()) {
         guests::serve(options, client, workers.manager.guests(), stop.clone()).await?;
         workers.run(stop).await;
         return Ok(());
@@ -211,31 +219,56 @@ struct Counted<'a> {
     machines: &'a vitistack::Metrics,
 }
 
-async fn serve(
-    options: &cli::Manager,
+async fn serve_metrics(
+    address: Option<SocketAddr>,
     manager: &Manager,
     counted: &Counted<'_>,
-    standby: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    if let Some(address) = options.metrics_bind_address.0 {
-        let mut registry = MetricsRegistry::default();
-        counted.metrics.register(&mut registry);
-        counted.reviews.register(&mut registry);
-        counted.machines.register(&mut registry);
-        registry.register_collector(Box::new(manager.census()));
-        probes::serve("metrics", address, probes::metrics(registry)).await?;
+    let Some(address) = address else {
+        return Ok(());
+    };
+    let mut registry = MetricsRegistry::default();
+    counted.metrics.register(&mut registry);
+    counted.reviews.register(&mut registry);
+    counted.machines.register(&mut registry);
+    registry.register_collector(Box::new(manager.census()));
+    probes::serve("metrics", address, probes::metrics(registry)).await
+}
+
+async fn serve_probes(address: Option<SocketAddr>, readiness: Readiness) -> anyhow::Result<()> {
+    let Some(address) = address else {
+        return Ok(());
+    };
+    let ready = move || readiness.look();
+    probes::serve("health", address, probes::health(ready)).await
+}
+
+/// What a manager that can be relied on has done.
+#[derive(Clone)]
+struct Readiness {
+    engine: watch::Receiver<bool>,
+    dialect: Arc<vitistack::Controller>,
+    standby: watch::Receiver<bool>,
+}
+
+impl Readiness {
+    /// How the clusters stand, once it works; one that stands by is as ready as it can be.
+    fn look(&self) -> probes::Readiness {
+        if *self.standby.borrow() {
+            return Ok("standing by".to_owned());
+        }
+        for (what, filled) in [
+            ("our kinds", &self.engine),
+            ("Machines", &self.dialect.ready()),
+        ] {
+            if !*filled.borrow() {
+                return Err(format!("the caches of {what} are not filled yet"));
+            }
+        }
+        let clusters = self.dialect.clusters().into_iter();
+        let lines = clusters.map(|(name, phase)| format!("KubevirtConfig {name}: {phase}"));
+        Ok(lines.collect::<Vec<_>>().join("\n"))
     }
-    if let Some(address) = options.health_probe_bind_address.0 {
-        // One that stands by is as ready as it can be.
-        let filled = manager.ready();
-        let is_ready = move || *filled.borrow() || *standby.borrow();
-        let ready = move || {
-            let unfilled = || "the caches are not filled yet".to_owned();
-            is_ready().then_some(()).ok_or_else(unfilled)
-        };
-        probes::serve("health", address, probes::health(ready)).await?;
-    }
-    Ok(())
 }
 
 /// The cluster: the file that was named, the usual places, the pod's own account.

@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// Ready, or why not.
-pub type Readiness = Result<(), String>;
+/// Ready, with what else there is to say, or why not.
+pub type Readiness = Result<String, String>;
 
 /// Alive always; ready when it is said to be. `/health` says both, for those who know it from other providers.
 pub fn health(state: impl Fn() -> Readiness + Clone + Send + Sync + 'static) -> Router {
@@ -26,15 +26,18 @@ pub fn health(state: impl Fn() -> Readiness + Clone + Send + Sync + 'static) -> 
             let ready = state();
             async move {
                 match ready {
-                    Ok(()) => (StatusCode::OK, "ok".to_owned()),
-                    Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}")),
+                    Ok(more) => (StatusCode::OK, format!("ok\n{more}").trim_end().to_owned()),
+                    Err(why) => (
+                        StatusCode::INTERNAL_SERVER_ERROR,
+                        format!("not ready: {why}"),
+                    ),
                 }
             }
         }
     };
     let summary = move || {
         let (status, ready) = match state() {
-            Ok(()) => ("ok", String::new()),
+            Ok(more) => ("ok", more),
             Err(why) => ("degraded", why),
         };
         async move { axum::Json(serde_json::json!({"status": status, "message": ready})) }
@@ -104,5 +107,33 @@ pub async fn fetch(address: SocketAddr, path: &str) -> anyhow::Result<String> {
             "{path} answers {}",
             answer.lines().next().unwrap_or("nothing")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answer(state: Readiness, path: &str) -> anyhow::Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let routes = health(move || state.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        fetch(address, path).await
+    }
+
+    #[tokio::test]
+    async fn who_is_not_ready_is_alive_and_says_why() {
+        let filling = || Err("the caches are not filled yet".to_owned());
+        let error = answer(filling(), "/readyz").await.expect_err("not ready");
+        assert!(error.to_string().contains(" 500 "), "{error}");
+        assert_eq!(answer(filling(), "/healthz").await.expect("alive"), "ok");
+        let ready = Ok("KubevirtConfig east: Ready".to_owned());
+        let body = answer(ready, "/readyz").await.expect("ready");
+        assert_eq!(body, "ok\nKubevirtConfig east: Ready");
+        assert_eq!(
+            answer(Ok(String::new()), "/readyz").await.expect("ready"),
+            "ok"
+        );
     }
 }

@@ -56,10 +56,12 @@ fn hypervisor_health(provider: Arc<dyn Provider>) -> watch::Receiver<Readiness> 
     tokio::spawn(async move {
         loop {
             let answer = match tokio::time::timeout(ANSWER_WITHIN, provider.validate()).await {
-                Ok(answer) => answer.map_err(|error| error.message),
+                Ok(answer) => answer
+                    .map(|()| String::new())
+                    .map_err(|error| error.message),
                 Err(_) => Err("the hypervisor does not answer".to_owned()),
             };
-            let pause = answer.as_ref().map_or(ASKED_AGAIN, |()| ASKED_EVERY);
+            let pause = answer.as_ref().map_or(ASKED_AGAIN, |_| ASKED_EVERY);
             drop(sender.send_replace(answer));
             tokio::time::sleep(pause).await;
         }

@@ -18,8 +18,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::table::{Cell, Colours, Paint, Table, age};
-use super::up::manager;
 use super::up::options::{Ports, StatusFormat, StatusOptions};
+use super::up::{clusters, manager};
 use super::vm::phase_cell;
 use crate::exit::Failure;
 
@@ -40,7 +40,7 @@ struct Status {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ComponentStatus {
-    name: &'static str,
+    name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,11 +79,14 @@ async fn look(folder: &Path) -> anyhow::Result<Status> {
     let ports = Ports::remembered(folder);
     let kubeconfig = folder.join("kubeconfig");
     let client = client(&kubeconfig).await;
-    let components = vec![
+    let mut components = vec![
         component(folder, Component::Etcd.name(), etcd(ports)).await?,
         component(folder, Component::ApiServer.name(), apiserver(&client)).await?,
         component(folder, manager::NAME, manager_health(ports)).await?,
     ];
+    for cluster in clusters::there(folder) {
+        components.extend(cluster_components(&cluster).await?);
+    }
     let virtual_machines = match &client {
         Ok(client) => vms(client).await.unwrap_or_default(),
         Err(_) => Vec::new(),
@@ -98,6 +101,22 @@ async fn look(folder: &Path) -> anyhow::Result<Status> {
         components,
         virtual_machines,
     })
+}
+
+/// The processes of a cluster of `--with kubevirt`, each with the name of the cluster before its own.
+async fn cluster_components(cluster: &Path) -> anyhow::Result<Vec<ComponentStatus>> {
+    let client = client(&cluster.join("kubeconfig")).await;
+    let runs = || std::future::ready(Ok(()));
+    let mut found = vec![
+        component(cluster, Component::Etcd.name(), runs()).await?,
+        component(cluster, Component::ApiServer.name(), apiserver(&client)).await?,
+        component(cluster, clusters::SIMULATOR, runs()).await?,
+    ];
+    let name = cluster.file_name().unwrap_or_default().to_string_lossy();
+    for part in &mut found {
+        part.name = format!("{name}/{}", part.name);
+    }
+    Ok(found)
 }
 
 async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
@@ -116,7 +135,7 @@ async fn component(
 ) -> anyhow::Result<ComponentStatus> {
     let Some(process) = Detached::find(folder, name)? else {
         return Ok(ComponentStatus {
-            name,
+            name: name.to_owned(),
             pid: None,
             since: None,
             healthy: false,
@@ -126,7 +145,7 @@ async fn component(
     let answer = timeout(PATIENCE, health).await;
     let answer = answer.unwrap_or_else(|_| Err("does not answer".to_owned()));
     Ok(ComponentStatus {
-        name,
+        name: name.to_owned(),
         pid: Some(process.pid()),
         since: i64::try_from(process.since())
             .ok()
@@ -186,7 +205,12 @@ fn tables(status: &Status, now: Timestamp, colours: Colours) -> String {
             Paint::Bad
         };
         let health = Cell::new(&part.message, paint);
-        components.row(vec![part.name.into(), pid.into(), since.into(), health]);
+        components.row(vec![
+            part.name.as_str().into(),
+            pid.into(),
+            since.into(),
+            health,
+        ]);
     }
     let mut text = components.render(colours);
     if !status.virtual_machines.is_empty() {
@@ -222,5 +246,21 @@ mod tests {
         let text = tables(&status, Timestamp::now(), Colours::Off);
         assert!(text.contains("polyvirt up"), "{text}");
         assert_eq!(text.lines().count(), 4, "{text}");
+    }
+
+    #[tokio::test]
+    async fn the_clusters_of_kubevirt_are_listed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let cluster = dir.path().join("clusters/cluster-east");
+        std::fs::create_dir_all(&cluster).expect("a folder");
+        let status = look(dir.path()).await.expect("looked at");
+        let names: Vec<_> = status.components.iter().map(|c| c.name.as_str()).collect();
+        let expected = [
+            "cluster-east/etcd",
+            "cluster-east/kube-apiserver",
+            "cluster-east/kubevirt-sim",
+        ];
+        assert_eq!(names[3..], expected);
+        assert!(!status.healthy);
     }
 }

@@ -38,6 +38,11 @@ impl Hub {
         let _ = self.0.send(event);
     }
 
+    /// What is told from now on, for a provider that makes its streams itself.
+    pub fn changes(&self) -> broadcast::Receiver<VmEvent> {
+        self.0.subscribe()
+    }
+
     /// A new stream. `snapshot` is asked after the stream has begun to listen, so that no change falls between.
     pub fn subscribe(
         &self,

@@ -23,6 +23,7 @@ pub struct Tasks {
     hub: Hub,
     /// Tells this life from others, whose tasks nobody knows any more.
     life: String,
+    grace: Duration,
 }
 
 #[derive(Default)]
@@ -37,6 +38,7 @@ struct Inside {
 #[derive(Clone, Debug)]
 pub struct Begun {
     id: TaskId,
+    grace: Duration,
     state: watch::Receiver<TaskState>,
 }
 
@@ -73,7 +75,15 @@ impl Tasks {
             inside: Arc::default(),
             hub,
             life,
+            grace: GRACE,
         }
+    }
+
+    /// The same, with calls that wait so long for the end of their work before they answer with a task.
+    #[must_use]
+    pub const fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -112,7 +122,11 @@ impl Tasks {
             let ended = work.await;
             me.end(&key, number, &progress, ended);
         });
-        Begun { id, state }
+        Begun {
+            id,
+            grace: self.grace,
+            state,
+        }
     }
 
     fn under_way(&self, inside: &Inside, key: &str) -> Option<Begun> {
@@ -120,6 +134,7 @@ impl Tasks {
         let state = inside.states.get(&number)?.clone();
         Some(Begun {
             id: self.id(number),
+            grace: self.grace,
             state,
         })
     }
@@ -164,10 +179,15 @@ impl Inside {
 }
 
 impl Begun {
+    /// The task.
+    pub const fn id(&self) -> &TaskId {
+        &self.id
+    }
+
     /// Waits a while: nothing to tell if the work is done by then, else the task to ask for.
     pub async fn answer(self) -> Result<Option<TaskId>> {
         let id = self.id.clone();
-        match tokio::time::timeout(GRACE, self.done()).await {
+        match tokio::time::timeout(self.grace, self.done()).await {
             Ok(ended) => ended.map(|()| None),
             Err(_) => Ok(Some(id)),
         }

@@ -61,7 +61,7 @@ pub(crate) async fn clone_vm(core: &Arc<Core>, request: CloneVm) -> Result<Clone
     }
     let (core_of_task, key) = (core.clone(), target.clone());
     let work = async move { finish(&core_of_task, &key).await };
-    let task = core.tasks.begin(&format!("clone {target}"), work);
+    let task = core.begin(&format!("clone {target}"), |_| work);
     Ok(cloned(&target, task.answer().await?))
 }
 

@@ -50,7 +50,10 @@ pub(crate) struct InstanceFacts {
     pub(crate) size: Size,
     pub(crate) volumes: Vec<String>,
     pub(crate) cards: Vec<NicState>,
+    /// All addresses of each card, by the card's name.
+    pub(crate) card_ips: Vec<(String, Vec<String>)>,
     pub(crate) guest_os: String,
+    pub(crate) guest_kernel: String,
 }
 
 /// A snapshot, and whether it is whole.
@@ -211,7 +214,9 @@ impl InstanceFacts {
             },
             volumes: volume_names(data),
             cards: interfaces.iter().map(running_card).collect(),
+            card_ips: interfaces.iter().filter_map(card_ips).collect(),
             guest_os: text(data, "/status/guestOSInfo/prettyName").to_owned(),
+            guest_kernel: text(data, "/status/guestOSInfo/kernelRelease").to_owned(),
         }
     }
 }
@@ -227,6 +232,13 @@ fn running_card(entry: &Value) -> NicState {
         mac: text(entry, "/mac").to_ascii_lowercase(),
         ip: text(entry, "/ipAddress").to_owned(),
     }
+}
+
+/// Cards that KubeVirt knows by a name. What the guest has made itself is nobody's card.
+fn card_ips(entry: &Value) -> Option<(String, Vec<String>)> {
+    let name = Some(text(entry, "/name")).filter(|name| !name.is_empty())?;
+    let ips = addresses(std::slice::from_ref(entry));
+    (!ips.is_empty()).then(|| (name.to_owned(), ips))
 }
 
 fn addresses(interfaces: &[Value]) -> Vec<String> {

@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     Snapshot,
     Restore,
     Clone,
+    Migration,
+    KubeVirt,
 }
 
 impl Kind {
@@ -91,6 +93,13 @@ impl Kind {
                 "v1beta1",
                 "VirtualMachineRestore",
                 "virtualmachinerestores",
+            ],
+            Self::KubeVirt => ["kubevirt.io", "v1", "KubeVirt", "kubevirts"],
+            Self::Migration => [
+                "kubevirt.io",
+                "v1",
+                "VirtualMachineInstanceMigration",
+                "virtualmachineinstancemigrations",
             ],
             Self::Clone => [
                 "clone.kubevirt.io",

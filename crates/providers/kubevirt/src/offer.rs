@@ -57,16 +57,17 @@ const BY_CONTRACT: &[&str] = &[
     "class.memory",
 ];
 
-pub(crate) fn features() -> Features {
+pub(crate) fn features(version: String) -> Features {
     let fields = HONOURED.iter().chain(BY_CONTRACT);
     Features {
         provider_type: "kubevirt".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version,
         extensions: BTreeSet::from([
             Extension::Identity,
             Extension::Watch,
             Extension::Inventory,
             Extension::Console,
+            Extension::Migrate,
         ]),
         honoured_fields: Some(fields.map(ToString::to_string).collect()),
     }
@@ -121,7 +122,7 @@ mod tests {
             ("class.securityProfile", "only secure boot and TPM"),
             ("network", "a NetworkAttachmentDefinition says"),
         ];
-        let features = features();
+        let features = features(String::new());
         for field in FIELDS.iter().filter(|field| !features.honours(field.path)) {
             let told = not.iter().any(|(path, _)| field.path.starts_with(path));
             assert!(told, "{} is not honoured and nobody says why", field.path);

@@ -1,30 +1,34 @@
 //! The contract, call by call. Each is one line of intent; the work is elsewhere.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use kube::Client;
 use polyvirt_contract::model::{
-    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, Inventory, PowerRequest,
-    SnapshotCreated, SnapshotRequest, VmRef, VmState,
+    CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, Inventory, MigrateVm,
+    MigrationProgress, PowerRequest, SnapshotCreated, SnapshotRequest, VmRef, VmState,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
     Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, Result, SnapshotId,
     TaskId, VmId,
 };
+use polyvirt_provider_kit::hub::Hub;
+use polyvirt_provider_kit::tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 
 use crate::books::Books;
 use crate::cluster::Cluster;
 use crate::config::KubevirtConfig;
-use crate::hub::Hub;
 use crate::kinds::Kind;
-use crate::tasks::Tasks;
+use crate::moves::Moves;
 use crate::vm::{self, Core};
-use crate::{clone, console, errors, inventory, offer, snapshot, watch};
+use crate::{clone, console, errors, inventory, migrate, offer, snapshot, version, watch};
+
+/// How long a call waits for the end of its work before it answers with a task.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// A provider that runs its VMs in a cluster with KubeVirt.
 ///
@@ -69,7 +73,8 @@ impl Kubevirt {
             core: Arc::new(Core {
                 cluster: Cluster::new(client, config),
                 books: Arc::new(Books::default()),
-                tasks: Tasks::new(hub.clone(), life),
+                tasks: Tasks::new(hub.clone(), life).with_grace(GRACE),
+                moves: Moves::default(),
                 hub,
                 stop: CancellationToken::new(),
             }),
@@ -102,7 +107,7 @@ impl Provider for Kubevirt {
     }
 
     async fn features(&self) -> Result<Features> {
-        Ok(offer::features())
+        Ok(offer::features(version::version(&self.core.cluster).await))
     }
 
     async fn create(&self, request: CreateVm) -> Result<Created> {
@@ -168,6 +173,15 @@ impl Provider for Kubevirt {
 
     async fn inventory(&self) -> Result<Inventory> {
         Box::pin(inventory::inventory(&self.core)).await
+    }
+
+    async fn migrate(&self, vm: &VmRef, request: MigrateVm) -> Result<Option<TaskId>> {
+        Box::pin(migrate::migrate(&self.core, vm, request)).await
+    }
+
+    async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
+        let progress = self.core.moves.progress(task);
+        progress.ok_or_else(|| ProviderError::not_found(format!("The move {task}")))
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

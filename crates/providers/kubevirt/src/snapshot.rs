@@ -37,7 +37,7 @@ pub(crate) async fn create(
     }
     let (core_of_task, name) = (core.clone(), place.clone());
     let work = async move { whole(&core_of_task, &name).await };
-    let begun = core.tasks.begin(&format!("snapshot {place}"), work);
+    let begun = core.begin(&format!("snapshot {place}"), |_| work);
     Ok(SnapshotCreated {
         id: SnapshotId::from(place.name.as_str()),
         task: begun.answer().await?,
@@ -143,7 +143,7 @@ pub(crate) async fn delete(
             .until(Kind::Snapshot, &name, PATIENCE, gone)
             .await
     };
-    let begun = core.tasks.begin(&format!("drop {place}"), work);
+    let begun = core.begin(&format!("drop {place}"), |_| work);
     begun.answer().await
 }
 
@@ -178,7 +178,7 @@ pub(crate) async fn revert(
     }
     let (core_of_task, vm, snapshot) = (core.clone(), vm.clone(), snapshot.clone());
     let work = async move { go_back(&core_of_task, &vm, &snapshot).await };
-    let begun = core.tasks.begin(&format!("revert {key}"), work);
+    let begun = core.begin(&format!("revert {key}"), |_| work);
     begun.answer().await
 }
 

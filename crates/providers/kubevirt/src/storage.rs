@@ -83,42 +83,70 @@ fn usable(anchor: &Anchor<'_>, disk: &Disk, there: &DynamicObject) -> Result<()>
     }
 }
 
-/// What was said, else what the StorageProfile of the class says.
+/// What was said, else what the StorageProfile of the class says, else what stands in for both.
 async fn shape(cluster: &Cluster, disk: &Disk) -> Result<Shape> {
     let said = Shape {
         access_mode: disk.access_mode.clone(),
         volume_mode: disk.volume_mode.clone(),
     };
+    let class = class_of(cluster, disk).await?;
     let all_said = said.access_mode.is_some() && said.volume_mode.is_some();
-    if all_said || disk.source != Source::Empty {
+    // A volume is shaped by CDI, which reads the same profile.
+    let by_cdi = disk.source != Source::Empty && disk.unsaid == (None, None);
+    if all_said || by_cdi {
         return Ok(said);
     }
-    let Some(class) = class_of(cluster, disk).await? else {
-        return Ok(said);
+    let filled = match class {
+        Some(class) => filled(cluster, said, &class).await?,
+        None => said,
     };
+    let (access, volume) = disk.unsaid.clone();
+    Ok(Shape {
+        access_mode: filled.access_mode.or(access),
+        volume_mode: filled.volume_mode.or(volume),
+    })
+}
+
+async fn filled(cluster: &Cluster, said: Shape, class: &str) -> Result<Shape> {
     let named = ListParams::default().fields(&format!("metadata.name={class}"));
-    let profile = visible(cluster, Kind::StorageProfile, &named).await?;
-    let profile = profile.first();
-    Ok(profile.map_or(said.clone(), |profile| with_profile(&said, &profile.data)))
+    let profiles = visible(cluster, Kind::StorageProfile, &named).await?;
+    let profile = profiles.and_then(|found| found.into_iter().next());
+    Ok(match profile {
+        Some(profile) => with_profile(&said, &profile.data),
+        None => said,
+    })
 }
 
+/// The StorageClass of a disk, which must be there: a claim of one that is not would wait for ever and say nothing.
 async fn class_of(cluster: &Cluster, disk: &Disk) -> Result<Option<String>> {
-    if disk.storage_class.is_some() {
+    let Some(all) = visible(cluster, Kind::StorageClass, &ListParams::default()).await? else {
         return Ok(disk.storage_class.clone());
+    };
+    let mut names = all.iter().filter_map(|class| class.metadata.name.as_ref());
+    if let Some(wanted) = &disk.storage_class {
+        if !names.any(|name| name == wanted) {
+            let message = format!(
+                "StorageClass {wanted} was not found in the cluster. Create it, or name another one; it is tried again"
+            );
+            return Err(errors::precondition(message));
+        }
+        return Ok(Some(wanted.clone()));
     }
-    let all = visible(cluster, Kind::StorageClass, &ListParams::default()).await?;
-    let usual = all
-        .into_iter()
-        .find(|class| annotation(class, DEFAULT_CLASS) == Some("true"));
-    Ok(usual.and_then(|class| class.metadata.name))
+    let is_usual = |class: &&DynamicObject| annotation(class, DEFAULT_CLASS) == Some("true");
+    let usual = all.iter().find(is_usual);
+    Ok(usual.and_then(|class| class.metadata.name.clone()))
 }
 
-/// What there is of a kind that a cluster need not have, or need not let us see.
-async fn visible(cluster: &Cluster, kind: Kind, params: &ListParams) -> Result<Vec<DynamicObject>> {
+/// What there is of a kind; `None` if the cluster does not have the kind, or does not let us see it.
+async fn visible(
+    cluster: &Cluster,
+    kind: Kind,
+    params: &ListParams,
+) -> Result<Option<Vec<DynamicObject>>> {
     let listed = cluster.list_served(kind, cluster.global(kind), params);
     match listed.await {
-        Ok(listed) => Ok(listed.unwrap_or_default().objects),
-        Err(error) if error.kind == ErrorKind::PermissionDenied => Ok(Vec::new()),
+        Ok(listed) => Ok(listed.map(|listed| listed.objects)),
+        Err(error) if error.kind == ErrorKind::PermissionDenied => Ok(None),
         Err(error) => Err(error),
     }
 }

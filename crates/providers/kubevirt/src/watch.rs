@@ -13,6 +13,7 @@ use kube::core::DynamicObject;
 use kube::runtime::watcher::{self, Event, watcher};
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::hub::Hub;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,6 @@ use crate::books::Books;
 use crate::cluster::Cluster;
 use crate::errors;
 use crate::facts::about;
-use crate::hub::Hub;
 use crate::kinds::{IDENTITY, Kind, VmKey, owner};
 
 /// A silent stream says so.
@@ -47,7 +47,7 @@ pub(crate) fn follow(
     };
     let reader = Reader {
         changes: stream::select_all(kinds.iter().map(|kind| one(*kind))),
-        tasks: hub.subscribe(),
+        tasks: hub.changes(),
         books,
         stop,
         listing: kinds.iter().copied().collect(),

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _};
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, Owner, PowerRequest,
-    PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
+    MigrationProgress, Owner, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated,
+    SnapshotRequest, VmRef, VmState,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
@@ -221,6 +222,23 @@ impl Provider for Mock {
                 "The command has not ended in time; allow more time, or look at the guest";
             ProviderError::new(ErrorKind::Timeout, message)
         })
+    }
+
+    async fn migrate(&self, vm: &VmRef, request: MigrateVm) -> Result<Option<TaskId>> {
+        self.needs_extensions("moving VMs between hosts")?;
+        let vm = self.spoken(vm);
+        self.call(Rpc::Migrate, |inner, now| {
+            inner.state.migrate(now, &vm, &request)
+        })
+        .await
+    }
+
+    async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
+        self.needs_extensions("moving VMs between hosts")?;
+        self.call(Rpc::GetMigrationProgress, |inner, now| {
+            inner.state.migration_progress(now, task)
+        })
+        .await
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

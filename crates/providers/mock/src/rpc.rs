@@ -71,6 +71,10 @@ rpcs! {
     GuestExec,
     /// `console`
     Console,
+    /// `migrate`
+    Migrate,
+    /// `migration_progress`
+    GetMigrationProgress,
 }
 
 impl Rpc {

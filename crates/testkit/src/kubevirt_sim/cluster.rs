@@ -25,6 +25,7 @@ pub(super) enum Kind {
     Snapshot,
     Restore,
     Clone,
+    Migration,
 }
 
 impl Kind {
@@ -36,6 +37,7 @@ impl Kind {
             Self::Claim => ["", "v1", "PersistentVolumeClaim"],
             Self::Snapshot => ["snapshot.kubevirt.io", "v1beta1", "VirtualMachineSnapshot"],
             Self::Restore => ["snapshot.kubevirt.io", "v1beta1", "VirtualMachineRestore"],
+            Self::Migration => ["kubevirt.io", "v1", "VirtualMachineInstanceMigration"],
             Self::Clone => ["clone.kubevirt.io", "v1beta1", "VirtualMachineClone"],
         }
     }
@@ -195,6 +197,22 @@ impl World {
             .await?;
         let profile = ["cdi.kubevirt.io", "v1beta1", "StorageProfile"];
         self.put(profile, &storage_profile()).await
+    }
+
+    /// KubeVirt's own object.
+    pub(super) async fn introduce(&self, version: &str) -> kube::Result<()> {
+        let name = "kubevirt";
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.put(["", "v1", "Namespace"], &namespace).await?;
+        let object = json!({
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "KubeVirt",
+            "metadata": {"name": name, "namespace": name},
+            "spec": {},
+            "status": {"phase": "Deployed", "observedKubeVirtVersion": version},
+        });
+        self.put(["kubevirt.io", "v1", "KubeVirt"], &object).await
     }
 
     /// Has the API server refuse what KubeVirt's webhooks refuse.

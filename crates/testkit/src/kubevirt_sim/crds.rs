@@ -35,6 +35,7 @@ const KINDS: &[(&str, &str, &str, &str, Status)] = &[
         "Namespaced",
         Status::Apart,
     ),
+    ("kubevirt.io", "v1", "KubeVirt", "Namespaced", Status::Apart),
     (
         "cdi.kubevirt.io",
         "v1beta1",
@@ -145,6 +146,7 @@ fn short(kind: &str) -> &'static [&'static str] {
         "VirtualMachine" => &["vm", "vms"],
         "VirtualMachineInstance" => &["vmi", "vmis"],
         "VirtualMachineInstanceMigration" => &["vmim", "vmims"],
+        "KubeVirt" => &["kv", "kvs"],
         "DataVolume" => &["dv", "dvs"],
         "VirtualMachineSnapshot" => &["vmsnapshot", "vmsnapshots"],
         "VirtualMachineRestore" => &["vmrestore", "vmrestores"],

@@ -68,7 +68,11 @@ fn running(instance: &DynamicObject) -> Value {
         "phase": "Running",
         "nodeName": NODES[usize::from(first) % NODES.len()],
         "interfaces": cards.enumerate().map(card).collect::<Vec<_>>(),
-        "guestOSInfo": {"prettyName": "Simulated Linux", "name": "Simulated"},
+        "guestOSInfo": {
+            "prettyName": "Simulated Linux",
+            "name": "Simulated",
+            "kernelRelease": "6.1.0-sim",
+        },
         "conditions": [
             {"type": "Ready", "status": "True", "lastTransitionTime": null, "lastProbeTime": null},
             {"type": "AgentConnected", "status": "True", "lastTransitionTime": null, "lastProbeTime": null},

@@ -15,6 +15,7 @@ mod copies;
 mod crds;
 mod instance;
 mod machine;
+mod moves;
 mod storage;
 mod subresources;
 
@@ -34,7 +35,8 @@ pub use crds::definitions;
 use crate::Error;
 use cluster::{Kind, World};
 
-/// Annotation of a VirtualMachine that says what goes wrong: `Unschedulable`, or `SlowStart` for a start of some seconds.
+/// Annotation of a VirtualMachine that says what goes wrong: `Unschedulable`, `SlowStart` for a start of some seconds, or
+/// `Immovable` for a machine that no node can take over.
 pub const FAULT: &str = "sim.polyvirt.io/fault";
 
 /// Where the kinds come from.
@@ -54,6 +56,8 @@ pub struct Settings {
     pub kinds: Kinds,
     /// How long each step of a machine takes.
     pub step: Duration,
+    /// The version that it says it has.
+    pub version: String,
 }
 
 impl Default for Settings {
@@ -61,6 +65,7 @@ impl Default for Settings {
         Self {
             kinds: Kinds::Own,
             step: Duration::from_millis(20),
+            version: "v1.8.0".to_owned(),
         }
     }
 }
@@ -81,6 +86,7 @@ pub async fn start(client: Client, settings: Settings) -> Result<KubevirtSim, Er
         step: settings.step,
     });
     world.furnish().await?;
+    world.introduce(&settings.version).await?;
     world.legislate().await?;
     let mut controllers = JoinSet::new();
     let server = subresources::Server::register(world.clone()).await?;
@@ -92,7 +98,8 @@ pub async fn start(client: Client, settings: Settings) -> Result<KubevirtSim, Er
     controllers.spawn(run(world.clone(), Kind::Claim));
     controllers.spawn(run(world.clone(), Kind::Snapshot));
     controllers.spawn(run(world.clone(), Kind::Restore));
-    controllers.spawn(run(world, Kind::Clone));
+    controllers.spawn(run(world.clone(), Kind::Clone));
+    controllers.spawn(run(world, Kind::Migration));
     Ok(KubevirtSim {
         _controllers: controllers,
     })
@@ -134,5 +141,6 @@ async fn look(kind: Kind, world: &World, object: &DynamicObject) -> kube::Result
         Kind::Snapshot => copies::snapshot(world, object).await,
         Kind::Restore => copies::restore(world, object).await,
         Kind::Clone => copies::clone(world, object).await,
+        Kind::Migration => moves::pass(world, object).await,
     }
 }

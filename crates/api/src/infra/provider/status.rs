@@ -45,7 +45,8 @@ pub struct ProviderStatus {
     /// What the provider says it can do, in detail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported_capabilities: Option<ReportedCapabilities>,
-    /// Extensions that the provider offers: Watch, Inventory, GuestExec, Console or Identity.
+    /// Extensions that the provider offers: Watch, Inventory, GuestExec, Console, Identity or
+    /// Migrate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<ProviderFeature>,
     /// Paths of the spec fields that the provider acts upon.
@@ -319,4 +320,6 @@ pub enum ProviderFeature {
     Console,
     /// VMs found by our own identity.
     Identity,
+    /// VMs moved to another host.
+    Migrate,
 }

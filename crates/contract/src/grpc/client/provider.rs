@@ -8,8 +8,9 @@ use crate::error::{ErrorKind, ProviderError};
 use crate::ids::{Identity, SnapshotId, TaskId, VmId};
 use crate::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, PowerRequest,
-    PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
+    MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
+    VmRef, VmState,
 };
 use crate::provider::{Provider, Result};
 use crate::watch::{TaskState, VmEvent};
@@ -266,6 +267,26 @@ impl Provider for Client {
         let mut client = self.ext.clone();
         let answer = self.extended(limit, client.guest_exec(sent)).await?;
         Ok(required(answer, "commands in the guest")?.into())
+    }
+
+    async fn migrate(&self, vm: &VmRef, request: MigrateVm) -> Result<Option<TaskId>> {
+        let message = ext::MigrateRequest::new(&vm.id, request);
+        let sent = self.request_for(Call::Migrate, message, vm.owner.as_ref());
+        let limit = self.deadlines.of(Call::Migrate);
+        let mut client = self.ext.clone();
+        let answer = self.extended(limit, client.migrate(sent)).await?;
+        let answer = required(answer, "moving VMs between hosts")?;
+        Ok(TaskId::non_empty(answer.task_id))
+    }
+
+    async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
+        let task_id = task.to_string();
+        let message = ext::GetMigrationProgressRequest { task_id };
+        let sent = self.request(Call::GetMigrationProgress, message);
+        let limit = self.deadlines.of(Call::GetMigrationProgress);
+        let mut client = self.ext.clone();
+        let answer = self.extended(limit, client.get_migration_progress(sent));
+        Ok(required(answer.await?, "moving VMs between hosts")?.into())
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

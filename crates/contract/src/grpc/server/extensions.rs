@@ -93,6 +93,20 @@ impl Extensions for Server {
         answer(self.provider.guest_exec(&vm, message.into()).await)
     }
 
+    async fn migrate(&self, request: Request<ext::MigrateRequest>) -> Answer<ext::MigrateResponse> {
+        let (metadata, _, message) = request.into_parts();
+        let vm = vm_ref(&metadata, message.vm_id.clone())?;
+        answer(self.provider.migrate(&vm, message.into()).await)
+    }
+
+    async fn get_migration_progress(
+        &self,
+        request: Request<ext::GetMigrationProgressRequest>,
+    ) -> Answer<ext::GetMigrationProgressResponse> {
+        let task = request.into_inner().task_id;
+        answer(self.provider.migration_progress(&task.into()).await)
+    }
+
     async fn console(
         &self,
         request: Request<Streaming<ext::ConsoleRequest>>,

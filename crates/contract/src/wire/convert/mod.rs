@@ -7,6 +7,7 @@ mod event;
 mod guest;
 mod image;
 mod inventory;
+mod migration;
 mod operations;
 mod staging;
 mod state;

@@ -332,6 +332,71 @@ pub struct GuestExecResponse {
     pub stderr: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MigrateRequest {
+    #[prost(string, tag = "1")]
+    pub vm_id: ::prost::alloc::string::String,
+    /// A host of the inventory. Empty: any other one, as the hypervisor chooses.
+    #[prost(string, tag = "2")]
+    pub target_host: ::prost::alloc::string::String,
+    /// The guest goes on while it moves. False: it is off, or is stopped for the move.
+    #[prost(bool, tag = "3")]
+    pub live: bool,
+    /// Memory is compressed on its way.
+    #[prost(bool, tag = "4")]
+    pub compression: bool,
+    /// Memory is encrypted on its way; refused where that cannot be.
+    #[prost(bool, tag = "5")]
+    pub encrypted: bool,
+    /// The most that the move may take of the network. 0: no limit.
+    #[prost(uint64, tag = "6")]
+    pub bandwidth_bytes_per_second: u64,
+    /// A guest that writes faster than it can be moved is slowed down.
+    #[prost(bool, tag = "7")]
+    pub auto_converge: bool,
+    /// A guest that cannot be moved before is started on the target and fetches what is missing.
+    #[prost(bool, tag = "8")]
+    pub post_copy: bool,
+    /// A request that is sent twice is carried out once. Empty: nobody counts.
+    #[prost(string, tag = "9")]
+    pub request_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MigrateResponse {
+    /// Empty: done.
+    #[prost(string, tag = "1")]
+    pub task_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMigrationProgressRequest {
+    #[prost(string, tag = "1")]
+    pub task_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMigrationProgressResponse {
+    #[prost(message, optional, tag = "1")]
+    pub progress: ::core::option::Option<MigrationProgress>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MigrationProgress {
+    #[prost(enumeration = "MigrationPhase", tag = "1")]
+    pub phase: i32,
+    #[prost(string, tag = "2")]
+    pub source_host: ::prost::alloc::string::String,
+    /// Empty until it is chosen.
+    #[prost(string, tag = "3")]
+    pub target_host: ::prost::alloc::string::String,
+    /// Absent where the hypervisor does not tell.
+    #[prost(uint64, optional, tag = "4")]
+    pub total_bytes: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "5")]
+    pub remaining_bytes: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub bytes_per_second: ::core::option::Option<u64>,
+    /// How long the guest stood still, or is expected to.
+    #[prost(uint64, optional, tag = "7")]
+    pub downtime_ms: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConsoleRequest {
     #[prost(oneof = "console_request::Message", tags = "1, 2")]
     pub message: ::core::option::Option<console_request::Message>,
@@ -515,6 +580,45 @@ impl HostHealth {
             "HOST_HEALTH_READY" => Some(Self::Ready),
             "HOST_HEALTH_CORDONED" => Some(Self::Cordoned),
             "HOST_HEALTH_DOWN" => Some(Self::Down),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MigrationPhase {
+    Unspecified = 0,
+    /// A place is made on the target.
+    Preparing = 1,
+    /// Memory is copied while the guest runs.
+    Copying = 2,
+    /// The guest runs on the target and fetches what is missing.
+    Fetching = 3,
+    /// All is there; what was on the source is taken away.
+    Finishing = 4,
+}
+impl MigrationPhase {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MIGRATION_PHASE_UNSPECIFIED",
+            Self::Preparing => "MIGRATION_PHASE_PREPARING",
+            Self::Copying => "MIGRATION_PHASE_COPYING",
+            Self::Fetching => "MIGRATION_PHASE_FETCHING",
+            Self::Finishing => "MIGRATION_PHASE_FINISHING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MIGRATION_PHASE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MIGRATION_PHASE_PREPARING" => Some(Self::Preparing),
+            "MIGRATION_PHASE_COPYING" => Some(Self::Copying),
+            "MIGRATION_PHASE_FETCHING" => Some(Self::Fetching),
+            "MIGRATION_PHASE_FINISHING" => Some(Self::Finishing),
             _ => None,
         }
     }
@@ -815,6 +919,61 @@ pub mod extensions_client {
                 .insert(GrpcMethod::new("polyvirt.provider.v1.Extensions", "GuestExec"));
             self.inner.unary(req, path, codec).await
         }
+        /// Moves a VM to another host. A VM that is there already is moved; so is one whose last request has this id.
+        pub async fn migrate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MigrateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::MigrateResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/Migrate",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("polyvirt.provider.v1.Extensions", "Migrate"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// How far a move is, beyond the percentage of its task. NOT_FOUND: no move has this task.
+        pub async fn get_migration_progress(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetMigrationProgressRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetMigrationProgressResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/GetMigrationProgress",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "polyvirt.provider.v1.Extensions",
+                        "GetMigrationProgress",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Attaches to a console. The first message of the client is `open`, all others are `data`.
         pub async fn console(
             &mut self,
@@ -912,6 +1071,19 @@ pub mod extensions_server {
             request: tonic::Request<super::GuestExecRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GuestExecResponse>,
+            tonic::Status,
+        >;
+        /// Moves a VM to another host. A VM that is there already is moved; so is one whose last request has this id.
+        async fn migrate(
+            &self,
+            request: tonic::Request<super::MigrateRequest>,
+        ) -> std::result::Result<tonic::Response<super::MigrateResponse>, tonic::Status>;
+        /// How far a move is, beyond the percentage of its task. NOT_FOUND: no move has this task.
+        async fn get_migration_progress(
+            &self,
+            request: tonic::Request<super::GetMigrationProgressRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetMigrationProgressResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the Console method.
@@ -1302,6 +1474,97 @@ pub mod extensions_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GuestExecSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/Migrate" => {
+                    #[allow(non_camel_case_types)]
+                    struct MigrateSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::UnaryService<super::MigrateRequest>
+                    for MigrateSvc<T> {
+                        type Response = super::MigrateResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MigrateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::migrate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MigrateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/GetMigrationProgress" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetMigrationProgressSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::UnaryService<super::GetMigrationProgressRequest>
+                    for GetMigrationProgressSvc<T> {
+                        type Response = super::GetMigrationProgressResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetMigrationProgressRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::get_migration_progress(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetMigrationProgressSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

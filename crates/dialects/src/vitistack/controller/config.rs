@@ -1,13 +1,13 @@
 //! KubevirtConfigs: each has a Provider, and tells how that stands.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use polyvirt_api::infra::Provider;
-use polyvirt_api::vitistack::KubevirtConfig;
+use polyvirt_api::vitistack::{KubevirtConfig, KubevirtConfigStatus};
 use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::next::Next;
 use polyvirt_engine::runtime::key::{Kind, ObjectKey};
-use polyvirt_plan::Reason;
+use polyvirt_plan::{Note, Reason};
 
 use super::Controller;
 use super::desk::Claim;
@@ -41,7 +41,7 @@ impl Controller {
         let provider = self.ensure_provider(key, config).await?;
         let old = config.status.clone().unwrap_or_default();
         let new = raise(config, provider.as_deref());
-        if new == old {
+        if !config::is_news(&old, &new) {
             return Ok(());
         }
         let written: KubevirtConfig = self.desk.status(key, &new).await?;
@@ -51,7 +51,40 @@ impl Controller {
             self.say_how_it_stands(key, note.reason, &note.message);
             self.desk.event(&about, note);
         }
+        if (&old.kubevirt_version, &old.api_versions) != (&new.kubevirt_version, &new.api_versions)
+        {
+            self.compare_clusters(key, &new, &about);
+        }
         Ok(())
+    }
+
+    /// Tells once what differs between clusters, and once that nothing does any more.
+    fn compare_clusters(&self, key: &ObjectKey, new: &KubevirtConfigStatus, about: &About) {
+        let mut clusters = self.statuses();
+        clusters.retain(|(name, _)| name != key.name());
+        clusters.push((key.name().to_owned(), new.clone()));
+        clusters.sort_by(|a, b| a.0.cmp(&b.0));
+        let now = config::difference(&clusters);
+        let mut told = self.differs.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told == now {
+            return;
+        }
+        match &now {
+            Some(text) => {
+                tracing::warn!(
+                    controller = "KubevirtConfig",
+                    config = key.name(),
+                    "⚠️ {text}"
+                );
+                let note = Note::warning(Reason::KubevirtVersionsDiffer, text.clone());
+                self.desk.event(about, note);
+            }
+            None => tracing::info!(
+                controller = "KubevirtConfig",
+                "✅ KubeVirt is the same in all clusters"
+            ),
+        }
+        *told = now;
     }
 
     fn say_how_it_stands(&self, key: &ObjectKey, reason: Reason, message: &str) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use polyvirt_api::infra::VirtualMachine;
-use polyvirt_api::vitistack::{Machine, MachineStatus};
+use polyvirt_api::vitistack::{Machine, MachineStatus, NetworkConfiguration};
 use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::next::Next;
 use polyvirt_engine::runtime::key::{Kind, ObjectKey};
@@ -11,9 +11,10 @@ use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 use super::Controller;
 use super::pass::{Found, Pass};
 use super::wake::keep;
-use crate::vitistack::lower::size_name;
+use crate::vitistack::lower::{is_owned, size_name};
 use crate::vitistack::metrics::Counted;
 use crate::vitistack::raise::{self, Facts, STORAGE_READY, Trouble, is_true};
+use crate::vitistack::settings::IpSource;
 
 impl Controller {
     /// Brings one Machine, what is made for it, and its status up to date.
@@ -67,6 +68,7 @@ impl Controller {
         trouble: Option<&Trouble>,
     ) -> Result<(), ClusterError> {
         let old = machine.status.clone().unwrap_or_default();
+        let handed_out = self.handed_out(key, machine);
         let new = raise::raise(&Facts {
             machine,
             config: found.config.as_ref(),
@@ -74,6 +76,7 @@ impl Controller {
             lowered: found.lowered.as_ref(),
             vm,
             trouble,
+            handed_out: handed_out.as_deref(),
             now: jiff::Timestamp::now(),
         });
         self.count(key, machine, &new, vm);
@@ -85,6 +88,13 @@ impl Controller {
         self.tell(key, machine, &old, &new, trouble);
         self.time_storage(found, &old, &new);
         Ok(())
+    }
+
+    /// The NetworkConfiguration of the Machine, if addresses are read there.
+    fn handed_out(&self, key: &ObjectKey, machine: &Machine) -> Option<Arc<NetworkConfiguration>> {
+        let network = self.stores.networks.get(key)?;
+        let wanted = self.settings.ip_source == IpSource::NetworkConfiguration;
+        (wanted && is_owned(&*network, machine)).then_some(network)
     }
 
     fn count(

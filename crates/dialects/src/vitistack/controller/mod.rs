@@ -14,6 +14,7 @@ mod config;
 mod deletion;
 mod desk;
 mod machine;
+mod media;
 mod pass;
 mod search;
 mod stores;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use kube::Client;
+use polyvirt_api::vitistack::KubevirtConfigStatus;
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::manager::Shared;
 use polyvirt_engine::next::Next;
@@ -39,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 use super::metrics::Metrics;
 use super::settings::Settings;
 use desk::Desk;
+use media::Media;
 use stores::Stores;
 
 /// The controller of Machines and KubevirtConfigs.
@@ -54,6 +57,9 @@ pub struct Controller {
     desk: Desk,
     told: std::sync::Mutex<Option<mpsc::Receiver<events::Told>>>,
     cluster: OnceCell<Option<String>>,
+    media: Media,
+    differs: std::sync::Mutex<Option<String>>,
+    ready: watch::Sender<bool>,
 }
 
 impl Controller {
@@ -78,7 +84,34 @@ impl Controller {
             backoff: Backoff::default(),
             told: std::sync::Mutex::new(Some(receiver)),
             cluster: OnceCell::new(),
+            media: Media::default(),
+            differs: std::sync::Mutex::default(),
+            ready: watch::Sender::new(false),
         })
+    }
+
+    /// Whether work has begun: true once all caches are complete.
+    pub fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
+    }
+
+    /// How each cluster stands, by the name of its KubevirtConfig.
+    pub fn clusters(&self) -> Vec<(String, String)> {
+        let phase = |status: KubevirtConfigStatus| status.phase.unwrap_or_default();
+        let statuses = self.statuses().into_iter();
+        let mut found: Vec<_> = statuses.map(|(name, s)| (name, phase(s))).collect();
+        found.sort();
+        found
+    }
+
+    fn statuses(&self) -> Vec<(String, KubevirtConfigStatus)> {
+        let configs = self.stores.configs.keys().into_iter();
+        let ours = configs.filter(|key| self.settings.configs_namespace.covers(key.namespace()));
+        let found = ours.filter_map(|key| {
+            let status = self.stores.configs.get(&key)?.status.clone();
+            Some((key.name().to_owned(), status.unwrap_or_default()))
+        });
+        found.collect()
     }
 
     /// Runs until it is told to stop; passes under way are finished.
@@ -88,6 +121,7 @@ impl Controller {
         if let Some(told) = told {
             background.spawn(events::run(self.client.clone(), told, stop.clone()));
         }
+        background.spawn(self.clone().ask_servers());
         let mut listed = Vec::new();
         for (ready, feed) in self.feeds() {
             listed.push(ready);
@@ -157,6 +191,7 @@ impl Controller {
         }
         self.learn_cluster().await;
         self.say_what_is_there();
+        self.ready.send_replace(true);
         loop {
             let ticket = self.queue.pop().await;
             let controller = self.clone();

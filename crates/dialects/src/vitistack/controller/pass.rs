@@ -16,9 +16,10 @@ use serde_json::json;
 
 use super::Controller;
 use super::desk::Claim;
+use super::media::Size;
 use crate::vitistack::assign::{AssignError, Assignment, Chosen, assign};
 use crate::vitistack::lower::{
-    ConfigMaps, LOWERED_ANNOTATION, Lowered, Surroundings, config_maps, is_owned, lower,
+    ConfigMaps, LOWERED_ANNOTATION, Lowered, Surroundings, config_maps, is_owned, lower, medium,
 };
 use crate::vitistack::network_configuration::{desired, known_macs, says_the_same};
 use crate::vitistack::raise::Trouble;
@@ -56,7 +57,7 @@ impl<'a> Pass<'a> {
     /// Goes as far as it gets. `Some` if something other than Kubernetes stands in the way.
     pub async fn run(&mut self, found: &mut Found) -> Result<Option<Trouble>, ClusterError> {
         match self.steps(found).await {
-            Ok(()) => Ok(None),
+            Ok(()) | Err(Stop::Later) => Ok(None),
             Err(Stop::Trouble(trouble)) => Ok(Some(trouble)),
             Err(Stop::Cluster(error)) => Err(error),
         }
@@ -153,8 +154,22 @@ impl<'a> Pass<'a> {
             config,
             cluster: self.controller.cluster.get().and_then(|c| c.as_deref()),
             before: before.as_ref(),
+            medium: self.medium(before.as_ref())?,
         };
         Ok(lower(&self.machine, &around).map_err(Trouble::from)?)
+    }
+
+    /// How big the installation medium is. One that was made before is as big as it was made.
+    fn medium(&self, before: Option<&KubevirtOptions>) -> Result<Option<u64>, Stop> {
+        let known = before.and_then(|b| b.cdrom.as_ref()).map(|c| &c.url);
+        let url = medium(&self.machine).filter(|url| Some(url) != known);
+        let Some(url) = url.filter(|url| url.starts_with("http")) else {
+            return Ok(None);
+        };
+        match self.controller.media.look(&url, self.key) {
+            Size::Known(size) => Ok(size),
+            Size::Asked => Err(Stop::Later),
+        }
     }
 
     async fn config_maps(&self) -> Result<ConfigMaps, ClusterError> {
@@ -324,6 +339,8 @@ fn macs_of(
 
 /// Why a pass ends early.
 enum Stop {
+    /// The Machine is woken when it can go on.
+    Later,
     /// Something that people have to know.
     Trouble(Trouble),
     /// Kubernetes.

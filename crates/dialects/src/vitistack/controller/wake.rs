@@ -12,6 +12,7 @@ use polyvirt_engine::runtime::trim;
 use polyvirt_plan::Reason;
 
 use super::Controller;
+use crate::vitistack::settings::IpSource;
 
 impl Controller {
     pub(super) fn wake(&self, kind: Kind, key: &ObjectKey, urgency: Urgency) {
@@ -64,7 +65,7 @@ impl Controller {
     pub(super) fn network_changed(&self, change: &Change<NetworkConfiguration>, source: Source) {
         let (Change::Added(any) | Change::Updated { new: any, .. } | Change::Removed(any)) = change;
         let key = ObjectKey::of(&**any);
-        if source == Source::FirstList || !changes_spec(change) {
+        if source == Source::FirstList || !self.is_news(change) {
             return;
         }
         let owners = any.metadata.owner_references.iter().flatten();
@@ -75,6 +76,16 @@ impl Controller {
                 self.wake(Kind::Machine, &machine, urgency(source));
             }
             None => self.wake_machines(self.stores.on_network(&key), source),
+        }
+    }
+
+    /// Where addresses are read there, those who hand them out write into the status.
+    fn is_news(&self, change: &Change<NetworkConfiguration>) -> bool {
+        let told = |network: &NetworkConfiguration| network.status.clone();
+        let read = self.settings.ip_source == IpSource::NetworkConfiguration;
+        match change {
+            Change::Updated { old, new } if read && told(old) != told(new) => true,
+            change => changes_spec(change),
         }
     }
 

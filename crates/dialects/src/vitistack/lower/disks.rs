@@ -35,6 +35,8 @@ pub struct LoweredDisk {
     pub access_mode: Option<String>,
     /// What the claim holds.
     pub volume_mode: Option<String>,
+    /// Both, for a disk of which neither the Machine nor the StorageProfile says it.
+    pub unsaid: (Option<String>, Option<String>),
 }
 
 impl LoweredDisk {
@@ -45,6 +47,8 @@ impl LoweredDisk {
             storage_class: self.storage_class.clone(),
             access_mode: self.access_mode.clone(),
             volume_mode: self.volume_mode.clone(),
+            unsaid_access_mode: self.unsaid.0.clone(),
+            unsaid_volume_mode: self.unsaid.1.clone(),
             bus: self.bus.clone(),
             size_bytes: (!self.bytes.is_multiple_of(GIB)).then_some(self.bytes),
         }
@@ -262,8 +266,12 @@ fn finish(
         bytes,
         bus: bus(wish.type_.as_deref()),
         storage_class: class.or_else(|| settings.storage_class.clone()),
-        access_mode: access.or_else(|| settings.access_mode.clone()),
-        volume_mode: volume.or_else(|| settings.volume_mode.clone()),
+        unsaid: (
+            settings.access_mode.clone().filter(|_| access.is_none()),
+            settings.volume_mode.clone().filter(|_| volume.is_none()),
+        ),
+        access_mode: access,
+        volume_mode: volume,
     })
 }
 

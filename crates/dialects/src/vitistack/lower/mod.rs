@@ -34,6 +34,7 @@ use polyvirt_engine::runtime::key::ObjectKey;
 use super::names::short_hash;
 use super::settings::Settings;
 
+pub use boot::medium;
 pub use cloud_init::config_maps;
 pub use disks::LoweredDisk;
 pub use error::LowerError;
@@ -73,6 +74,8 @@ pub struct Surroundings<'a> {
     pub cluster: Option<&'a str>,
     /// What was written for it before.
     pub before: Option<&'a KubevirtOptions>,
+    /// Bytes of its installation medium, where the server of that has told.
+    pub medium: Option<u64>,
 }
 
 /// What a Machine becomes.
@@ -99,21 +102,47 @@ pub fn lower(machine: &Machine, around: &Surroundings<'_>) -> Result<Lowered, Lo
     let mut ignored = extras::ignored(machine, &size);
     let guest = cloud_init::resolve(machine, around.config_maps, &mut ignored)?;
     let mut options = options(machine, &vm_name, &size, around);
+    attach(&mut options, &disks, &nics);
+    start(&mut options, machine, around);
+    options.cloud_init = guest.option;
+    let class = class(machine, &size, disks.first(), &options);
+    let spec = spec(machine, around, class, (&disks, &nics), guest)?;
+    Ok(Lowered {
+        vm: object(machine, around, spec),
+        vm_name,
+        disks,
+        nics,
+        ignored,
+    })
+}
+
+/// Where the disks and cards are in the cluster.
+fn attach(options: &mut KubevirtOptions, disks: &[LoweredDisk], nics: &[LoweredNic]) {
     options.root_disk = disks.first().map(LoweredDisk::as_root);
     options.disks = disks.iter().skip(1).map(LoweredDisk::as_further).collect();
     options.networks = nics.iter().map(LoweredNic::as_option).collect();
-    options.cdrom = boot::cdrom(machine, &vm_name);
+}
+
+/// What the VM boots from.
+fn start(options: &mut KubevirtOptions, machine: &Machine, around: &Surroundings<'_>) {
+    let vm_name = options.vm_name.clone().unwrap_or_default();
+    options.cdrom = boot::cdrom(machine, &vm_name, around.before, around.medium);
     options.boot_order = boot::order(&machine.spec, options.cdrom.as_ref());
-    options.cloud_init = guest.option;
-    let spec = VirtualMachineSpec {
+}
+
+fn spec(
+    machine: &Machine,
+    around: &Surroundings<'_>,
+    class: VMClassSpec,
+    (disks, nics): (&[LoweredDisk], &[LoweredNic]),
+    guest: cloud_init::Guest,
+) -> Result<VirtualMachineSpec, LowerError> {
+    let further = disks.iter().skip(1).map(LoweredDisk::as_spec);
+    Ok(VirtualMachineSpec {
         provider_ref: provider_ref(machine, around.config),
-        class: Some(Box::new(class(machine, &size, disks.first(), &options))),
+        class: Some(Box::new(class)),
         image: Some(Box::new(empty_disk())),
-        disks: disks
-            .iter()
-            .skip(1)
-            .map(LoweredDisk::as_spec)
-            .collect::<Result<_, _>>()?,
+        disks: further.collect::<Result<_, _>>()?,
         networks: nics.iter().map(network).collect(),
         user_data: guest.user_data,
         network_data: guest.network_data,
@@ -121,14 +150,6 @@ pub fn lower(machine: &Machine, around: &Surroundings<'_>) -> Result<Lowered, Lo
         deletion_policy: extras::deletion_policy(machine),
         tags: extras::tags(&machine.spec),
         ..VirtualMachineSpec::default()
-    };
-    let vm = object(machine, around, spec);
-    Ok(Lowered {
-        vm,
-        vm_name,
-        disks,
-        nics,
-        ignored,
     })
 }
 

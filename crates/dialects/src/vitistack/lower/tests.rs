@@ -80,6 +80,7 @@ impl World {
                 config: &config,
                 cluster: Some("cluster-uid"),
                 before: self.before.as_ref(),
+                medium: None,
             },
         )
     }

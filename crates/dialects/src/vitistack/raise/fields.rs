@@ -1,10 +1,11 @@
 //! The plain fields of a Machine's status.
 
 use polyvirt_api::infra::VirtualMachineStatus;
-use polyvirt_api::vitistack::{Machine, MachineDiskStatus, MachineInterfaceStatus, MachineStatus};
+use polyvirt_api::kubevirt::details;
+use polyvirt_api::vitistack::{Machine, MachineDiskStatus, MachineStatus};
 
-use super::{Facts, phase};
-use crate::vitistack::lower::{Lowered, LoweredDisk, LoweredNic};
+use super::{Facts, addresses, phase};
+use crate::vitistack::lower::LoweredDisk;
 
 const MIB: i64 = 1 << 20;
 
@@ -24,9 +25,7 @@ pub(super) fn fill(status: &mut MachineStatus, facts: &Facts<'_>, phase: &str) {
     if let Some(vm) = vm {
         observed(status, vm, phase);
     }
-    if let Some(lowered) = facts.lowered {
-        status.network_interfaces = interfaces(lowered, status);
-    }
+    addresses::fill(status, facts, vm);
     place(status, facts, vm);
 }
 
@@ -40,21 +39,14 @@ fn observed(status: &mut MachineStatus, vm: &VirtualMachineStatus, phase: &str) 
     let runs = matches!(phase, phase::RUNNING | phase::STOPPING);
     status.vmi_name = status.vm_name.clone().filter(|_| runs);
     status.node_name = vm.host.clone().filter(|_| runs);
-    status.ip_addresses.clone_from(&vm.ips);
-    status.ipv6_addresses = v6(&vm.ips);
-    status.public_ip_addresses.clone_from(&vm.ips);
     status.machine_id.clone_from(&vm.id);
     let size = vm.current_resources.clone().unwrap_or_default();
     status.cpus = size.cpu.map(i64::from).or(status.cpus);
     let memory = size.memory_mib.and_then(|m| m.checked_mul(MIB));
     status.memory = memory.or(status.memory);
     let told = |key: &str| vm.provider.get(key).cloned();
-    status.operating_system = told("operatingSystem").or(status.operating_system.take());
-    status.kernel_version = told("kernelVersion").or(status.kernel_version.take());
-}
-
-fn v6(ips: &[String]) -> Vec<String> {
-    ips.iter().filter(|ip| ip.contains(':')).cloned().collect()
+    status.operating_system = told(details::GUEST_OS).or(status.operating_system.take());
+    status.kernel_version = told(details::GUEST_KERNEL).or(status.kernel_version.take());
 }
 
 /// `kubevirt://config/namespace/name`, once there is a VM.
@@ -85,20 +77,4 @@ fn disk(disk: &LoweredDisk) -> MachineDiskStatus {
         type_: Some(disk.bus.clone().unwrap_or_else(|| "virtio".to_owned())),
         ..MachineDiskStatus::default()
     }
-}
-
-/// Which address is on which card is known where there is one card.
-fn interfaces(lowered: &Lowered, status: &MachineStatus) -> Vec<MachineInterfaceStatus> {
-    let single = lowered.nics.len() == 1;
-    let known: Vec<_> = status.ip_addresses.iter().filter(|_| single).collect();
-    let (six, four): (Vec<_>, Vec<_>) = known.into_iter().cloned().partition(|ip| ip.contains(':'));
-    let one = |nic: &LoweredNic| MachineInterfaceStatus {
-        name: Some(nic.name.clone()),
-        mac_address: Some(nic.mac.clone()),
-        ip_addresses: four.clone(),
-        ipv6_addresses: six.clone(),
-        type_: Some(nic.model.clone().unwrap_or_else(|| "virtio".to_owned())),
-        ..MachineInterfaceStatus::default()
-    };
-    lowered.nics.iter().map(one).collect()
 }

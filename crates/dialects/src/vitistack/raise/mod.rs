@@ -7,6 +7,7 @@
 //!
 //! A Machine that cannot be lowered and has no VM has failed. One that has a VM stands as that does, and says what is wrong.
 
+mod addresses;
 mod conditions;
 mod fields;
 #[cfg(test)]
@@ -16,7 +17,8 @@ mod trouble;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{OperationKind, PowerState, VMPhase, VirtualMachine};
-use polyvirt_api::vitistack::{Machine, MachineStatus};
+use polyvirt_api::kubevirt::details;
+use polyvirt_api::vitistack::{Machine, MachineStatus, NetworkConfiguration};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::{Note, Reason};
 
@@ -57,6 +59,8 @@ pub struct Facts<'a> {
     pub vm: Option<&'a VirtualMachine>,
     /// What stands in the way.
     pub trouble: Option<&'a Trouble>,
+    /// Where addresses are read, if not from the VM.
+    pub handed_out: Option<&'a NetworkConfiguration>,
     /// The time.
     pub now: Timestamp,
 }
@@ -99,7 +103,10 @@ fn phase_of(facts: &Facts<'_>) -> &'static str {
             None => phase::PENDING,
         };
     };
-    phase_of_vm(vm)
+    match (phase_of_vm(vm), trouble::told(vm)) {
+        (phase::PENDING | phase::CREATING, Some(told)) if told.is_failure => phase::FAILED,
+        (phase, _) => phase,
+    }
 }
 
 fn phase_of_vm(vm: &VirtualMachine) -> &'static str {
@@ -129,7 +136,7 @@ fn phase_of_vm(vm: &VirtualMachine) -> &'static str {
 /// The word of the hypervisor, where it has one.
 fn state(facts: &Facts<'_>, phase: &str) -> String {
     let status = facts.vm.and_then(|vm| vm.status.as_ref());
-    let word = status.and_then(|s| s.provider.get("printableStatus").cloned());
+    let word = status.and_then(|s| s.provider.get(details::PRINTABLE_STATUS).cloned());
     word.unwrap_or_else(|| phase.to_owned())
 }
 
@@ -137,10 +144,11 @@ fn failure(facts: &Facts<'_>, phase: &str) -> Option<(Reason, String)> {
     if let Some(trouble) = facts.trouble {
         return Some((trouble.reason(), trouble.to_string()));
     }
-    let failed = phase == phase::FAILED;
-    let vm = facts.vm.filter(|_| failed)?;
-    let (reason, message) = trouble::of_vm(vm);
-    Some((reason, message))
+    let vm = facts.vm?;
+    if let Some(told) = trouble::told(vm) {
+        return Some((told.reason, told.message));
+    }
+    (phase == phase::FAILED).then(|| trouble::of_vm(vm))
 }
 
 fn message(facts: &Facts<'_>, failure: Option<&(Reason, String)>) -> String {

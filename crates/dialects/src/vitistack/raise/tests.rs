@@ -39,7 +39,7 @@ fn running() -> VirtualMachine {
         "host": "node-1",
         "ips": ["10.0.0.5", "fe80::1"],
         "currentResources": {"cpu": 2, "memoryMiB": 2048},
-        "provider": {"printableStatus": "Running"},
+        "provider": {"kubevirt.printableStatus": "Running"},
         "conditions": ready("True", "ReconcileSuccess", "The VM is running"),
     }))
 }
@@ -56,6 +56,7 @@ fn facts<'a>(
         lowered: None,
         vm,
         trouble,
+        handed_out: None,
         now: Timestamp::from_second(1_000).unwrap(),
     }
 }

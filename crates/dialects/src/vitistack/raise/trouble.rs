@@ -1,6 +1,7 @@
 //! What stands in the way of a Machine.
 
 use polyvirt_api::infra::VirtualMachine;
+use polyvirt_api::kubevirt::details;
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::kind;
 
@@ -46,6 +47,59 @@ impl Trouble {
     }
 }
 
+/// What a cluster says is wrong with a VM that is not ready.
+pub struct Told {
+    /// In the word that people know.
+    pub reason: Reason,
+    /// In the words of the cluster.
+    pub message: String,
+    /// Whether somebody has to do something before it goes on.
+    pub is_failure: bool,
+}
+
+/// States of KubeVirt that do not pass by themselves.
+const BROKEN: [&str; 5] = [
+    "CrashLoopBackOff",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrorPvcNotFound",
+    "DataVolumeError",
+];
+const UNSCHEDULABLE: &str = "ErrorUnschedulable";
+
+/// What the cluster says is wrong, if it is something that people have a word for.
+pub fn told(vm: &VirtualMachine) -> Option<Told> {
+    let status = vm.status.as_ref()?;
+    let ready = status.conditions.iter().find(|c| c.type_ == kind::READY);
+    let ready = ready.filter(|c| c.status == "False")?;
+    let printable = status.provider.get(details::PRINTABLE_STATUS);
+    let printable = printable.map_or("", String::as_str);
+    let broken = BROKEN.contains(&printable);
+    let reason = match Reason::parse(&ready.reason) {
+        _ if is_about_storage_class(&ready.message) => Reason::StorageClassNotFound,
+        Some(Reason::CapacityExhausted) => Reason::InsufficientResources,
+        _ if printable == UNSCHEDULABLE => Reason::InsufficientResources,
+        Some(reason) if broken || is_of_the_cluster(reason) => Reason::KubeVirtApiError,
+        _ => return None,
+    };
+    Some(Told {
+        reason,
+        message: ready.message.clone(),
+        is_failure: broken || reason == Reason::StorageClassNotFound,
+    })
+}
+
+const fn is_of_the_cluster(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ProviderUnavailable
+            | Reason::ProviderError
+            | Reason::ProviderTimeout
+            | Reason::PermissionDenied
+            | Reason::CredentialsRefused
+    )
+}
+
 /// Why a VM failed, in the words that people know.
 pub fn of_vm(vm: &VirtualMachine) -> (Reason, String) {
     let conditions = vm.status.iter().flat_map(|s| &s.conditions);
@@ -54,8 +108,6 @@ pub fn of_vm(vm: &VirtualMachine) -> (Reason, String) {
         return (Reason::VMFailed, String::new());
     };
     let reason = match Reason::parse(&ready.reason) {
-        Some(Reason::CapacityExhausted) => Reason::InsufficientResources,
-        _ if is_about_storage_class(&ready.message) => Reason::StorageClassNotFound,
         Some(
             reason @ (Reason::InvalidSpec
             | Reason::SecretInvalid

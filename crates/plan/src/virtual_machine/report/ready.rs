@@ -92,7 +92,7 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
             ),
         ),
         WaitFor::Image(what) => (Reason::WaitingForImage, what.clone()),
-        WaitFor::Effect(kind) => (in_flight(*kind), working(*kind).to_owned()),
+        WaitFor::Effect(kind) => (in_flight(*kind), with_fault(end, working(*kind))),
         WaitFor::Answer => (
             Reason::ProviderError,
             "The provider's last answer leaves open what it did".to_owned(),
@@ -129,6 +129,14 @@ fn why_again(end: &PassEnd<'_>, moment: Moment) -> String {
         .at(moment)
         .and_then(|run| run.message.as_ref());
     last.map(|why| format!(": {why}")).unwrap_or_default()
+}
+
+/// What takes long may never come: then people need to know what the hypervisor says of it.
+fn with_fault(end: &PassEnd<'_>, working: &str) -> String {
+    match end.observed.map(|vm| vm.fault.as_str()) {
+        Some(fault) if !fault.is_empty() => format!("{working}. The hypervisor reports: {fault}"),
+        _ => working.to_owned(),
+    }
 }
 
 fn how_to_force(end: &PassEnd<'_>) -> &'static str {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use polyvirt_api::kubevirt::details;
 use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{DiskState, NicState, PowerState, SnapshotState, Stage, VmState};
 
@@ -117,17 +118,24 @@ impl Known<'_> {
     }
 
     fn details(&self) -> BTreeMap<String, String> {
-        let guest = self.instance.map(|i| i.guest_os.clone());
+        let guest = |text: fn(&InstanceFacts) -> &String| self.instance.map(|i| text(i).clone());
         let root = self.vm.disks.first().map(|(_, claim)| claim.clone());
-        [
-            ("kubevirt.printableStatus", Some(self.vm.printable.clone())),
-            ("kubevirt.phase", self.instance.map(|i| i.phase.clone())),
-            ("kubevirt.rootClaim", root),
-            ("guest.os", guest),
-        ]
-        .into_iter()
-        .filter_map(|(key, value)| Some((key.to_owned(), value.filter(|v| !v.is_empty())?)))
-        .collect()
+        let plain = [
+            (details::PRINTABLE_STATUS, Some(self.vm.printable.clone())),
+            (details::PHASE, guest(|i| &i.phase)),
+            (details::ROOT_CLAIM, root),
+            (details::GUEST_OS, guest(|i| &i.guest_os)),
+            (details::GUEST_KERNEL, guest(|i| &i.guest_kernel)),
+        ];
+        let plain = plain
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value.filter(|v| !v.is_empty())?)));
+        plain.chain(self.card_ips()).collect()
+    }
+
+    fn card_ips(&self) -> impl Iterator<Item = (String, String)> {
+        let cards = self.instance.into_iter().flat_map(|i| &i.card_ips);
+        cards.map(|(card, ips)| (format!("{}{card}", details::IPS_OF_CARD), ips.join(",")))
     }
 }
 

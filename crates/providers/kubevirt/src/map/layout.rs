@@ -50,6 +50,8 @@ pub(crate) struct Disk {
     pub(crate) storage_class: Option<String>,
     pub(crate) access_mode: Option<String>,
     pub(crate) volume_mode: Option<String>,
+    /// Access and volume mode if nobody else says them.
+    pub(crate) unsaid: (Option<String>, Option<String>),
     pub(crate) bus: Option<String>,
     pub(crate) source: Source,
     /// Where a person has written its size.
@@ -184,6 +186,10 @@ impl Chosen<'_> {
             storage_class: Some(class).filter(said).map(str::to_owned),
             access_mode: option.access_mode.clone(),
             volume_mode: option.volume_mode.clone(),
+            unsaid: (
+                option.unsaid_access_mode.clone(),
+                option.unsaid_volume_mode.clone(),
+            ),
             bus: option.bus.clone(),
             source: Source::Empty,
             field: "class.extraConfig".to_owned(),

@@ -216,7 +216,7 @@ pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Create
     let id = plan.key.id();
     let (name, core_of_task) = (format!("create {id}"), core.clone());
     let work = async move { settled(&core_of_task, &plan).await };
-    let task = core.tasks.begin(&name, work).answer().await?;
+    let task = core.begin(&name, |_| work).answer().await?;
     Ok(Created { id, task })
 }
 

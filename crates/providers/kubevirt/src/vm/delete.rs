@@ -31,10 +31,8 @@ pub(crate) async fn delete(core: &Arc<Core>, vm: &VmRef) -> Result<Option<TaskId
     let (key, found) = core.allowed(vm).await?;
     core.cluster.delete(Kind::Vm, &found).await?;
     let work = finish(core.clone(), key.clone(), found);
-    core.tasks
-        .begin(&format!("delete {key}"), work)
-        .answer()
-        .await
+    let begun = core.begin(&format!("delete {key}"), |_| work);
+    begun.answer().await
 }
 
 async fn finish(core: Arc<Core>, key: VmKey, vm: DynamicObject) -> Result<()> {

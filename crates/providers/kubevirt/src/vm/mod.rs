@@ -15,20 +15,21 @@ use kube::core::DynamicObject;
 use kube::runtime::watcher::watch_object;
 use polyvirt_contract::model::{Owner, VmRef};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::hub::Hub;
+use polyvirt_provider_kit::tasks::{Begun, Progress, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::books::Books;
 use crate::cluster::Cluster;
 use crate::errors;
-use crate::hub::Hub;
 use crate::kinds::{Kind, VmKey, owner};
-use crate::tasks::Tasks;
+use crate::moves::Moves;
 
 pub(crate) use adopt::mark_claims;
 pub(crate) use create::create;
 pub(crate) use delete::delete;
 pub(crate) use look::{describe, find, key_of, list};
-pub(crate) use power::{halt, power};
+pub(crate) use power::{halt, note, power};
 pub(crate) use reconfigure::reconfigure;
 
 /// What every call works with.
@@ -37,10 +38,29 @@ pub(crate) struct Core {
     pub(crate) books: Arc<Books>,
     pub(crate) hub: Hub,
     pub(crate) tasks: Tasks,
+    pub(crate) moves: Moves,
     pub(crate) stop: CancellationToken,
 }
 
+/// No task goes on for longer.
+const LONGEST: Duration = Duration::from_hours(2);
+
 impl Core {
+    /// Begins work that may outlive its call, unless the same is under way. A task that dies with the provider is forgotten: the
+    /// caller looks at the VM and asks again, and every task begins by looking how far the one before it came.
+    pub(crate) fn begin<F>(&self, key: &str, work: impl FnOnce(Progress) -> F) -> Begun
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.tasks.begin(key, |progress| {
+            let work = work(progress);
+            async move {
+                let ended = tokio::time::timeout(LONGEST, work).await;
+                ended.unwrap_or_else(|_| Err(errors::late("The task")))
+            }
+        })
+    }
+
     /// The VirtualMachine that a call may change: it is there, and it is not somebody else's.
     pub(crate) async fn allowed(&self, vm: &VmRef) -> Result<(VmKey, DynamicObject)> {
         let absent = || ProviderError::not_found(format!("The VM {}", vm.id));

@@ -124,7 +124,13 @@ async fn restart(
     Ok(vm)
 }
 
-async fn note(core: &Core, vm: &DynamicObject, key: &str, value: &str) -> Result<DynamicObject> {
+/// Writes down an annotation.
+pub(crate) async fn note(
+    core: &Core,
+    vm: &DynamicObject,
+    key: &str,
+    value: &str,
+) -> Result<DynamicObject> {
     let change = json!({"metadata": {"annotations": {key: value}}});
     core.cluster.patch(Kind::Vm, vm, change).await
 }

@@ -15,5 +15,6 @@ mod kills;
 mod lab;
 mod life;
 mod many;
+mod moves;
 mod outage;
 mod refusals;

@@ -35,7 +35,7 @@ impl Hosts {
     /// The host for new hardware: the one that is asked for, else the one with the most memory free.
     pub(crate) fn place(&self, hardware: &Hardware, wanted: &str) -> Result<u16> {
         let number = if wanted.is_empty() {
-            self.roomiest(hardware)
+            self.roomiest(hardware, None)
         } else {
             self.asked_for(hardware, wanted)?
         };
@@ -53,13 +53,25 @@ impl Hosts {
         Ok(fits(&self.0[number], hardware).then_some(number))
     }
 
-    fn roomiest(&self, hardware: &Hardware) -> Option<usize> {
+    /// The host for a VM that leaves one: the one that is asked for, else the roomiest of the others.
+    pub(crate) fn elsewhere(&self, from: u16, hardware: &Hardware, wanted: &str) -> Result<u16> {
+        let number = if wanted.is_empty() {
+            self.roomiest(hardware, Some(usize::from(from)))
+        } else {
+            self.asked_for(hardware, wanted)?
+        };
+        number
+            .and_then(|number| u16::try_from(number).ok())
+            .ok_or_else(|| full(hardware, wanted))
+    }
+
+    fn roomiest(&self, hardware: &Hardware, except: Option<usize>) -> Option<usize> {
         let free = |host: &Host| host.memory_mib.saturating_sub(host.memory_used_mib);
         let candidates = self
             .0
             .iter()
             .enumerate()
-            .filter(|(_, host)| fits(host, hardware));
+            .filter(|(number, host)| Some(*number) != except && fits(host, hardware));
         let best = candidates.max_by_key(|(number, host)| (free(host), std::cmp::Reverse(*number)));
         best.map(|(number, _)| number)
     }

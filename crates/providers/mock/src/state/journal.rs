@@ -33,6 +33,8 @@ pub enum Happened {
     Reconfigured,
     /// Its virtual hardware was raised.
     Upgraded,
+    /// It is on another host.
+    Migrated,
     /// A snapshot was taken.
     SnapshotTaken,
     /// A snapshot was deleted.

@@ -18,6 +18,7 @@ mod create;
 mod disks;
 mod images;
 mod journal;
+mod migrate;
 mod power;
 mod reconfigure;
 mod recover;
@@ -233,6 +234,7 @@ impl State {
             Action::AwaitOff(key) => self.await_off(key),
             Action::Reconfigure(key, desired) => self.apply_desired(key, &desired),
             Action::Upgrade(key, version) => self.apply_upgrade(key, version),
+            Action::Migrate(key, host, request) => self.apply_migrate(key, host, request),
             Action::SnapshotTake(key, snapshot) => self.keep_snapshot(key, *snapshot),
             Action::SnapshotDelete(key, id) => self.drop_snapshot(key, &id),
             Action::SnapshotRevert(key, id) => self.go_back(now, key, &id),

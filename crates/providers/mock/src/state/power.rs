@@ -162,7 +162,7 @@ impl State {
     }
 
     /// Writes down that a request was carried out.
-    fn remember(&mut self, key: VmKey, request: Option<RequestId>) {
+    pub(super) fn remember(&mut self, key: VmKey, request: Option<RequestId>) {
         let Some(vm) = self
             .vms
             .get_mut(&key)

@@ -38,6 +38,8 @@ pub(crate) enum Action {
     SnapshotTake(VmKey, Box<Snapshot>),
     SnapshotDelete(VmKey, SnapshotId),
     SnapshotRevert(VmKey, SnapshotId),
+    /// To the host of that number.
+    Migrate(VmKey, u16, Option<RequestId>),
     FinishImage(String),
     /// The work was done when it was asked for; only the word of it comes later.
     Tell,
@@ -53,6 +55,7 @@ impl Action {
             | Self::AwaitOff(key)
             | Self::Reconfigure(key, _)
             | Self::Upgrade(key, _)
+            | Self::Migrate(key, ..)
             | Self::SnapshotTake(key, _)
             | Self::SnapshotDelete(key, _)
             | Self::SnapshotRevert(key, _) => Some(*key),
@@ -115,6 +118,12 @@ impl Tasks {
 
     pub(crate) fn running(&self, key: TaskKey) -> Option<&Task> {
         self.running.get(&key)
+    }
+
+    /// The task of that id while it is in flight, and the bytes of a hundred that it has moved.
+    pub(crate) fn in_flight(&self, now: Duration, id: &TaskId) -> Option<(&Task, u8)> {
+        let task = self.running.get(&self.parse(id)?)?;
+        Some((task, percent(task, now)))
     }
 
     /// Takes a task out to be carried out.

@@ -1,0 +1,62 @@
+//! Rows that need no cluster: what the chart offers, and which fields the schema has.
+
+use serde_json::{Value, json};
+
+use super::at;
+
+fn root() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_chart_has_the_parameters_of_the_operators() {
+    let text = std::fs::read_to_string(root().join("charts/polyvirt/values.yaml")).unwrap();
+    let values: Value = serde_saphyr::from_str(&text).unwrap();
+    for (path, default) in [
+        ("image/pullPolicy", json!("IfNotPresent")),
+        ("replicaCount", json!(1)),
+        ("nodeSelector", json!({})),
+        ("tolerations", json!([])),
+        ("affinity", json!({})),
+        // Without a tag that of the chart.
+        ("image/tag", json!("")),
+    ] {
+        assert_eq!(*at(&values, path), default, "{path}");
+    }
+    for path in [
+        "image/repository",
+        "resources/limits/memory",
+        "resources/requests/cpu",
+        "resources/requests/memory",
+    ] {
+        assert!(!at(&values, path).is_null(), "{path}");
+    }
+}
+
+/// What an operator looks for in the schemas of the supervisor when it starts.
+#[test]
+fn the_schemas_have_the_fields_that_are_looked_for() {
+    let crds = polyvirt_api::crds();
+    for (name, fields) in [
+        (
+            "machines.vitistack.io",
+            &["instanceType", "kubevirtConfigRef", "phase", "conditions"][..],
+        ),
+        (
+            "networkconfigurations.vitistack.io",
+            &["networkInterfaces", "phase"],
+        ),
+        (
+            "kubevirtconfigs.vitistack.io",
+            &["kubeconfigSecretRef", "phase"],
+        ),
+    ] {
+        let crd = crds
+            .iter()
+            .find(|crd| crd.metadata.name.as_deref() == Some(name));
+        let text = serde_json::to_string(crd.expect("there")).unwrap();
+        for field in fields {
+            assert!(text.contains(&format!("\"{field}\":{{")), "{name}: {field}");
+        }
+    }
+}

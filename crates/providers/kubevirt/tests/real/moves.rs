@@ -1,0 +1,121 @@
+//! Machines that move to another node.
+
+use futures::StreamExt as _;
+use polyvirt_contract::model::{MigrateVm, MigrationPhase, PowerState};
+use polyvirt_contract::watch::{TaskState, VmEvent};
+use polyvirt_contract::{ErrorKind, Provider, RequestId, TaskId};
+
+use crate::lab::{Lab, PATIENCE, synced};
+
+const NODES: [&str; 2] = ["sim-node-1", "sim-node-2"];
+
+fn other(host: &str) -> &'static str {
+    if host == NODES[0] { NODES[1] } else { NODES[0] }
+}
+
+fn to(host: &str, request: &str) -> MigrateVm {
+    MigrateVm {
+        target_host: host.to_owned(),
+        request: RequestId::non_empty(request),
+        ..MigrateVm::default()
+    }
+}
+
+/// The end of a task; `None` is one that ended before the answer.
+async fn ended(lab: &Lab, task: Option<TaskId>) -> TaskState {
+    let Some(task) = task else {
+        return TaskState::Succeeded;
+    };
+    let waiting = async {
+        loop {
+            match lab.provider.task_status(&task).await.expect("known") {
+                TaskState::Running { .. } => {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await
+                }
+                end => return end,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .expect("an end")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_moves_once_and_runs_on() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let before = lab.state(&vm).await;
+    let target = other(&before.host);
+    let mut stream = synced(&lab.provider).await;
+    let task = lab
+        .provider
+        .migrate(&vm, to(target, "first"))
+        .await
+        .expect("accepted");
+    if let Some(task) = &task {
+        let progress = lab.provider.migration_progress(task).await.expect("a move");
+        assert_ne!(progress.phase, MigrationPhase::Fetching);
+    }
+    assert_eq!(ended(&lab, task).await, TaskState::Succeeded);
+    let told = async {
+        while let Some(event) = stream.next().await {
+            if let Ok(VmEvent::State(state)) = event
+                && state.host == target
+            {
+                return state;
+            }
+        }
+        panic!("the stream ended");
+    };
+    let state = tokio::time::timeout(PATIENCE, told).await.expect("told");
+    assert_eq!(state.power, PowerState::On);
+    // A reply that was lost: the same request again is done, though the machine would now move back to nowhere.
+    let again = lab
+        .provider
+        .migrate(&vm, to("", "first"))
+        .await
+        .expect("accepted");
+    assert_eq!(ended(&lab, again).await, TaskState::Succeeded);
+    let after = lab.state(&vm).await;
+    assert_eq!(after.host, target);
+    assert_eq!(after.last_request, RequestId::non_empty("first"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_cannot_move_stays_and_says_why() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let before = lab.state(&vm).await;
+    let fault =
+        serde_json::json!({"metadata": {"annotations": {"sim.polyvirt.io/fault": "Immovable"}}});
+    lab.change("VirtualMachineInstance", "web", fault).await;
+    let answer = lab.provider.migrate(&vm, to("", "try")).await;
+    let error = match answer {
+        Err(error) => error,
+        Ok(task) => match ended(&lab, task).await {
+            TaskState::Failed(error) => error,
+            other => panic!("{other:?}"),
+        },
+    };
+    assert!(error.message.contains("writes faster"), "{error}");
+    let after = lab.state(&vm).await;
+    assert_eq!((after.host, after.power), (before.host, PowerState::On));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_is_off_does_not_move() {
+    let lab = Lab::new().await;
+    let vm = lab.make(lab.wish("web")).await;
+    let error = lab
+        .provider
+        .migrate(&vm, to(NODES[0], "x"))
+        .await
+        .expect_err("refused");
+    assert_eq!(error.kind, ErrorKind::Precondition, "{error}");
+    let unknown = lab
+        .provider
+        .migration_progress(&TaskId::from("nobody"))
+        .await;
+    assert_eq!(unknown.expect_err("unknown").kind, ErrorKind::NotFound);
+}

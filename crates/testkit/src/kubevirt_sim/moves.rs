@@ -1,0 +1,95 @@
+//! Moves between nodes, as virt-controller and virt-handler carry them out.
+
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
+use kube::runtime::controller::Action;
+use serde_json::{Value, json};
+
+use super::FAULT;
+use super::cluster::{Kind, NODES, World};
+
+/// Phases, each a step of the simulator after the one before it.
+const PHASES: [&str; 6] = [
+    "Pending",
+    "Scheduling",
+    "Scheduled",
+    "PreparingTarget",
+    "TargetReady",
+    "Running",
+];
+
+pub(super) async fn pass(world: &World, object: &DynamicObject) -> kube::Result<Action> {
+    let phase = object.data.pointer("/status/phase");
+    let phase = phase.and_then(Value::as_str).unwrap_or_default();
+    let is_over = matches!(phase, "Succeeded" | "Failed");
+    if is_over || object.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    tokio::time::sleep(world.step).await;
+    let vmi = object.data.pointer("/spec/vmiName").and_then(Value::as_str);
+    let instance = world
+        .beside(Kind::Vmi, object, vmi.unwrap_or_default())
+        .await?;
+    let Some(instance) = instance else {
+        return end(
+            world,
+            object,
+            "Failed",
+            json!({"failureReason": "the instance is gone"}),
+        )
+        .await;
+    };
+    let source = instance.data.pointer("/status/nodeName");
+    let source = source.and_then(Value::as_str).unwrap_or_default();
+    let target = target(object, source);
+    let state = json!({"sourceNode": source, "targetNode": target, "mode": "PreCopy"});
+    let next = PHASES
+        .iter()
+        .position(|p| *p == phase)
+        .map_or(0, |place| place + 1);
+    match PHASES.get(next) {
+        // No such node: a machine is never scheduled there.
+        Some(_) if phase == "Scheduling" && !NODES.contains(&target.as_str()) => {
+            Ok(Action::await_change())
+        }
+        Some(next) => end(world, object, next, state).await,
+        None if instance
+            .annotations()
+            .get(FAULT)
+            .is_some_and(|f| f == "Immovable") =>
+        {
+            let mut state = state;
+            state["failed"] = json!(true);
+            state["failureReason"] = json!("the machine writes faster than it can be copied");
+            end(world, object, "Failed", state).await
+        }
+        None => {
+            let mut state = state;
+            state["completed"] = json!(true);
+            let moved = json!({"status": {"nodeName": target, "migrationState": state}});
+            world.change(Kind::Vmi, &instance, &moved).await?;
+            end(world, object, "Succeeded", state).await
+        }
+    }
+}
+
+async fn end(
+    world: &World,
+    object: &DynamicObject,
+    phase: &str,
+    state: Value,
+) -> kube::Result<Action> {
+    let status = json!({"phase": phase, "migrationState": state});
+    world.tell(Kind::Migration, object, &status).await?;
+    Ok(Action::await_change())
+}
+
+/// The node that is asked for, else the other one.
+fn target(object: &DynamicObject, source: &str) -> String {
+    let wanted = object
+        .data
+        .pointer("/spec/addedNodeSelector/kubernetes.io~1hostname");
+    let wanted = wanted.and_then(Value::as_str);
+    let other = NODES.into_iter().find(|node| *node != source);
+    wanted.or(other).unwrap_or_default().to_owned()
+}
