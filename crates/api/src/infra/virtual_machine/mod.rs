@@ -7,6 +7,9 @@ mod network;
 mod policy;
 mod status;
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Affinity;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -227,6 +230,12 @@ pub struct Placement {
     /// Resource pool that the VM draws from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_pool: Option<String>,
+    /// Labels that the host must have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Which hosts and neighbours the VM wants or avoids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Box<Affinity>>,
 }
 
 /// A wish about the snapshots of the VM.
