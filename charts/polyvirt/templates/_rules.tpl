@@ -7,6 +7,10 @@
 - apiGroups: [vitistack.io]
   resources: ["*"]
   verbs: [get, list, watch, create, update, patch, delete]
+# VMs of NovaCron; */finalizers is what lets them own what is made for them.
+- apiGroups: [novacron.io]
+  resources: ["*"]
+  verbs: [get, list, watch, create, update, patch, delete]
 # Credentials of hypervisors, user data, and the certificates of Remote providers.
 - apiGroups: [""]
   resources: [secrets]
@@ -49,6 +53,11 @@
   resources: [secrets]
   resourceNames: [polyvirt-provider-ca, {{ include "polyvirt.fullname" . }}-webhook-tls]
   verbs: [get, update]
+# What marketplace:// names.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [polyvirt-image-catalogue]
+  verbs: [get]
 {{- if .Values.gateway.enabled }}
 # The certificate of the gateway, which goes with its Service.
 - apiGroups: [""]

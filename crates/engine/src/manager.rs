@@ -339,7 +339,7 @@ impl Parts {
             Kind::VMNetworkAttachment => stores.networks.len(),
             Kind::VMSnapshot => stores.snapshots.len(),
             // Never in this queue: dialects have their own.
-            Kind::Machine | Kind::KubevirtConfig => return,
+            Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => return,
         };
         let label = KindLabel { kind: kind.name() };
         self.metrics
@@ -375,7 +375,7 @@ impl Parts {
             Kind::VMImage => image::reconcile(&self.ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
             Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
-            Kind::Machine | Kind::KubevirtConfig => Next::Idle,
+            Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => Next::Idle,
         }
     }
 

@@ -8,10 +8,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use polyvirt_api::infra::ProviderType;
 use polyvirt_contract::credentials::CREDENTIALS_DIR;
 
+mod novacron;
 mod pods;
 mod vitistack;
 mod webhooks;
 
+pub use novacron::Novacron;
 pub use pods::{Pods, RemoteProviders};
 pub use vitistack::Vitistack;
 pub use webhooks::{FailurePolicy, Webhooks};
@@ -187,6 +189,9 @@ pub struct Manager {
     /// Machines
     #[command(flatten)]
     pub vitistack: Vitistack,
+    /// VMs of NovaCron
+    #[command(flatten)]
+    pub novacron: Novacron,
 }
 
 /// An address to listen on: `host:port`, `:port` for all interfaces, or `0` for none.

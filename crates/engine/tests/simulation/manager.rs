@@ -178,7 +178,10 @@ fn reconcile(ctx: Arc<Context>, key: Key) -> PassFuture {
             Kind::VMImage => image::reconcile(&ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&ctx, &key.object).await,
             Kind::VMSnapshot => snapshot::reconcile(&ctx, &key.object).await,
-            Kind::Provider | Kind::Machine | Kind::KubevirtConfig => Next::Idle,
+            Kind::Provider
+            | Kind::Machine
+            | Kind::KubevirtConfig
+            | Kind::NovacronVirtualMachine => Next::Idle,
         }
     })
 }
