@@ -30,12 +30,12 @@ fn bytes(text: &str) -> &str {
     found.unwrap_or(text)
 }
 
-/// A quantity, with K for k as people write it.
+/// A quantity, with a space before its unit and K for k as people write it.
 fn scaled(number: &str) -> Option<u64> {
-    let number = number.trim();
+    let number: String = number.split_whitespace().collect();
     let number = match number.strip_suffix('K') {
         Some(rest) => format!("{rest}k"),
-        None => number.to_owned(),
+        None => number,
     };
     quantity::bytes_ceil(&Quantity(number)).ok()
 }

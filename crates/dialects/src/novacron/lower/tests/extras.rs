@@ -217,7 +217,7 @@ fn hooks_go_on_or_are_told() {
             json!({"preStart": {"httpGet": {"path": "/", "port": 80}}}),
             "preStart.httpGet.host",
         ),
-        (json!({"preStop": {}}), "preStop"),
+        (json!({"preStop": {"timeoutSeconds": 5}}), "preStop"),
         (
             json!({"preStop": {"exec": {"command": []}}}),
             "preStop.exec.command",
