@@ -29,12 +29,22 @@
 - apiGroups: [vitistack.io]
   resources: [machines/status, kubevirtconfigs/status]
   verbs: [patch]
+# VMs of NovaCron.
+- apiGroups: [novacron.io]
+  resources: [virtualmachines]
+  verbs: [list, watch, patch]
+- apiGroups: [novacron.io]
+  resources: [virtualmachines/status]
+  verbs: [patch]
 # What lets them own the objects that are made for them, on clusters that ask for it.
 - apiGroups: [infra.virtrigaud.io]
   resources: [providers/finalizers]
   verbs: [update]
 - apiGroups: [vitistack.io]
   resources: [machines/finalizers, kubevirtconfigs/finalizers]
+  verbs: [update]
+- apiGroups: [novacron.io]
+  resources: [virtualmachines/finalizers]
   verbs: [update]
 # Credentials of hypervisors, user data, and the certificates of Remote providers.
 - apiGroups: [""]
@@ -105,6 +115,11 @@
   resources: [secrets]
   resourceNames: [polyvirt-provider-ca, {{ include "polyvirt.fullname" . }}-webhook-tls]
   verbs: [get, update]
+# What marketplace:// names.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [polyvirt-image-catalogue]
+  verbs: [get]
 {{- if .Values.gateway.enabled }}
 # The certificate of the gateway, which goes with its Service.
 - apiGroups: [""]

@@ -12,6 +12,7 @@ use polyvirt_api::infra::{
     VMSet, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::names::GROUP;
+use polyvirt_api::novacron;
 use serde_json::Value;
 
 use crate::facts::Facts;
@@ -22,13 +23,12 @@ use crate::wire::{Operation, Request};
 
 /// Whether the request goes on, and what the user is told.
 pub fn review(request: &Request, facts: &dyn Facts) -> Verdict {
-    if request.kind.group != GROUP {
-        return Verdict::allowed();
-    }
-    match request.operation {
-        Operation::Delete => guard::deletion(request, facts),
-        Operation::Create | Operation::Update => of_kind(request, facts),
-        Operation::Connect => Verdict::allowed(),
+    let changes = matches!(request.operation, Operation::Create | Operation::Update);
+    match (request.kind.group.as_str(), request.operation) {
+        (GROUP, Operation::Delete) => guard::deletion(request, facts),
+        (GROUP, _) if changes => of_kind(request, facts),
+        (novacron::GROUP, _) if changes => of_novacron(request, facts),
+        _ => Verdict::allowed(),
     }
 }
 
@@ -44,6 +44,13 @@ fn of_kind(request: &Request, facts: &dyn Facts) -> Verdict {
         "VMMigration" => judge::<VMMigration>(request, facts),
         "VMSet" => judge::<VMSet>(request, facts),
         "VMPlacementPolicy" => judge::<VMPlacementPolicy>(request, facts),
+        _ => Verdict::allowed(),
+    }
+}
+
+fn of_novacron(request: &Request, facts: &dyn Facts) -> Verdict {
+    match request.kind.kind.as_str() {
+        "VirtualMachine" => judge::<novacron::VirtualMachine>(request, facts),
         _ => Verdict::allowed(),
     }
 }

@@ -10,6 +10,7 @@ use crate::infra::{
     Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
     VMSet, VMSnapshot, VirtualMachine,
 };
+use crate::novacron;
 use crate::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
 };
@@ -32,6 +33,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         NetworkConfiguration::crd(),
         NetworkNamespace::crd(),
         MachineClass::crd(),
+        novacron::VirtualMachine::crd(),
     ];
     crds.iter_mut().for_each(polish);
     crds

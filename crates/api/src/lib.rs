@@ -18,6 +18,7 @@ pub mod duration;
 pub mod infra;
 pub mod kubevirt;
 pub mod names;
+pub mod novacron;
 mod schema;
 pub mod vitistack;
 

@@ -10,6 +10,7 @@ use polyvirt_api::infra::{
     Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
     VMSet, VMSnapshot, VirtualMachine,
 };
+use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
 };
@@ -123,6 +124,9 @@ fn retype(crd: &CustomResourceDefinition, document: &Value) -> Value {
     }
     match crd.spec.names.kind.as_str() {
         "Provider" => through::<Provider>(document),
+        "VirtualMachine" if crd.spec.group == novacron::GROUP => {
+            through::<novacron::VirtualMachine>(document)
+        }
         "VirtualMachine" => through::<VirtualMachine>(document),
         "VMClass" => through::<VMClass>(document),
         "VMImage" => through::<VMImage>(document),
@@ -251,8 +255,16 @@ fn cases(crd: &CustomResourceDefinition) -> Value {
 
 fn read(folder: &str, crd: &CustomResourceDefinition) -> String {
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let path = tests.join(folder).join(format!("{}.yaml", plural(crd)));
+    let path = tests.join(folder).join(file_name(crd));
     read_file(&path)
+}
+
+/// Two groups have VirtualMachines.
+fn file_name(crd: &CustomResourceDefinition) -> String {
+    match crd.spec.group.as_str() {
+        novacron::GROUP => format!("{}.{}.yaml", plural(crd), novacron::GROUP),
+        _ => format!("{}.yaml", plural(crd)),
+    }
 }
 
 fn read_file(path: &Path) -> String {

@@ -7,4 +7,6 @@
 //!
 //! `lower` and `raise` are pure; what is around them is thin. An object of ours that somebody else owns is never taken over.
 
+pub mod novacron;
+mod shared;
 pub mod vitistack;

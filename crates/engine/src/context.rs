@@ -56,7 +56,7 @@ impl Stores {
             Kind::VMNetworkAttachment => self.networks.len(),
             Kind::VMSnapshot => self.snapshots.len(),
             Kind::VMPlacementPolicy => self.policies.len(),
-            Kind::Machine | Kind::KubevirtConfig => return None,
+            Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => return None,
         })
     }
 }

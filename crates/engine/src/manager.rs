@@ -369,7 +369,7 @@ impl Parts {
             Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
             Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
             Kind::VMPlacementPolicy => shared::policy::reconcile(&self.ctx, &key.object).await,
-            Kind::Machine | Kind::KubevirtConfig => Next::Idle,
+            Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => Next::Idle,
         }
     }
 

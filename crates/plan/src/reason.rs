@@ -259,6 +259,28 @@ reasons! {
     NetworkFailed,
     /// The object is valid.
     Valid,
+    /// It cannot be said which Provider runs the VM of NovaCron. Name one in the annotation novacron.io/provider.
+    NodeSelectionFailed,
+    /// The VM of NovaCron cannot be made as it is written; the message names the field, or what the provider said.
+    CreateFailed,
+    /// The VM of NovaCron failed; the message says why. Its disks are kept.
+    Failed,
+    /// The VM of NovaCron is being started.
+    Starting,
+    /// The VM of NovaCron runs, and what was wrong with it is over.
+    Healthy,
+    /// The VM of NovaCron runs, but something is wrong with it or it cannot be seen; the message says what.
+    Unhealthy,
+    /// The VM of NovaCron moves to another node.
+    Migrating,
+    /// The VM of NovaCron could not move to another node; it runs where it was.
+    MigrationFailed,
+    /// The VM of NovaCron is gone and is made anew.
+    Recovering,
+    /// spec.migrationPolicy allows the VM to move while it runs.
+    MigrationEnabled,
+    /// spec.migrationPolicy does not allow the VM to move while it runs.
+    MigrationDisabled,
 }
 
 impl From<polyvirt_contract::ErrorKind> for Reason {

@@ -19,7 +19,7 @@ use polyvirt_plan::virtual_machine::hooks::{
 };
 use polyvirt_plan::virtual_machine::{
     Applied, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Intent, Life, Object, Observed,
-    ProviderFacts, Record, Step, next_step,
+    Placing, ProviderFacts, Record, Step, next_step,
 };
 
 struct Case {
@@ -97,6 +97,7 @@ impl Case {
             connected: None,
             sent: None,
             intent: Intent::Missing,
+            placing: Placing::NotOurs,
             revert: None,
         })
     }

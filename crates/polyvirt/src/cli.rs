@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod defaults;
+mod novacron;
 mod pods;
 mod provider;
 mod vitistack;
 mod webhooks;
 
 pub use defaults::Home;
+pub use novacron::Novacron;
 pub use pods::{Pods, RemoteProviders};
 pub use provider::ProviderCommand;
 pub use vitistack::Vitistack;
@@ -179,6 +181,9 @@ pub struct Manager {
     /// Machines
     #[command(flatten)]
     pub vitistack: Vitistack,
+    /// VMs of NovaCron
+    #[command(flatten)]
+    pub novacron: Novacron,
 }
 
 /// An address to listen on: `host:port`, `:port` for all interfaces, or `0` for none.

@@ -265,8 +265,11 @@ async fn server() -> Client {
 
 fn read(folder: &str, crd: &CustomResourceDefinition) -> String {
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../api/tests");
-    let path = tests
-        .join(folder)
-        .join(format!("{}.yaml", crd.spec.names.plural));
+    // Two groups have VirtualMachines.
+    let name = match crd.spec.group.as_str() {
+        "novacron.io" => format!("{}.novacron.io.yaml", crd.spec.names.plural),
+        _ => format!("{}.yaml", crd.spec.names.plural),
+    };
+    let path = tests.join(folder).join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -5,6 +5,7 @@
 //! protects by itself.
 
 use polyvirt_api::names::{GROUP, VERSION};
+use polyvirt_api::novacron;
 use serde_json::{Value, json};
 
 use crate::defaults::RESOURCES as DEFAULTED;
@@ -95,13 +96,16 @@ impl Configuration {
             "validate",
             "validate.polyvirt.io",
             self.failure_policy,
-            &rule(&["CREATE", "UPDATE"], &ALL),
+            &[
+                rule(&["CREATE", "UPDATE"], &ALL),
+                of_novacron(&["CREATE", "UPDATE"]),
+            ],
         );
         let guard = self.webhook(
             "validate",
             "guard.polyvirt.io",
             FailurePolicy::Ignore,
-            &rule(&["DELETE"], &GUARDED),
+            &[rule(&["DELETE"], &GUARDED)],
         );
         self.object("ValidatingWebhookConfiguration", &json!([check, guard]))
     }
@@ -112,7 +116,7 @@ impl Configuration {
             "mutate",
             "default.polyvirt.io",
             self.failure_policy,
-            &rule(&["CREATE", "UPDATE"], &DEFAULTED),
+            &[rule(&["CREATE", "UPDATE"], &DEFAULTED)],
         );
         hook["reinvocationPolicy"] = json!("Never");
         self.object("MutatingWebhookConfiguration", &json!([hook]))
@@ -126,7 +130,7 @@ impl Configuration {
         })
     }
 
-    fn webhook(&self, path: &str, name: &str, policy: FailurePolicy, rule: &Value) -> Value {
+    fn webhook(&self, path: &str, name: &str, policy: FailurePolicy, rules: &[Value]) -> Value {
         json!({
             "name": name,
             "admissionReviewVersions": ["v1"],
@@ -136,7 +140,7 @@ impl Configuration {
             "matchPolicy": "Equivalent",
             "namespaceSelector": {"matchExpressions": self.namespace_rules()},
             "matchConditions": self.conditions(),
-            "rules": [rule],
+            "rules": rules,
             "clientConfig": self.client_config(path),
         })
     }
@@ -183,5 +187,13 @@ fn rule(operations: &[&str], resources: &[&str]) -> Value {
     json!({
         "apiGroups": [GROUP], "apiVersions": [VERSION], "operations": operations,
         "resources": resources, "scope": "Namespaced",
+    })
+}
+
+/// NovaCron has no defaults beyond those of its schema, and nothing of it is used by others.
+fn of_novacron(operations: &[&str]) -> Value {
+    json!({
+        "apiGroups": [novacron::GROUP], "apiVersions": [novacron::VERSION], "operations": operations,
+        "resources": ["virtualmachines"], "scope": "Namespaced",
     })
 }

@@ -14,6 +14,7 @@ mod image;
 mod machine;
 mod migration;
 mod network;
+mod novacron;
 mod placement;
 mod provider;
 mod references;

@@ -6,6 +6,7 @@
 )]
 
 mod deletion;
+mod novacron;
 mod other_kinds;
 mod providers;
 mod ratchet;

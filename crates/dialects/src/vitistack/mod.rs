@@ -14,7 +14,6 @@ pub mod config;
 pub mod controller;
 pub mod lower;
 pub mod metrics;
-pub mod names;
 pub mod network_configuration;
 pub mod raise;
 pub mod settings;

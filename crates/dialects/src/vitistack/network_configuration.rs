@@ -6,9 +6,10 @@ use polyvirt_api::vitistack::{
     ConfiguredInterface, Machine, NetworkConfiguration, NetworkConfigurationSpec,
 };
 
-use super::lower::{LoweredNic, labels, owner_reference};
-use super::names::shortened;
+use super::lower::{LoweredNic, labels};
 use super::settings::Settings;
+use crate::shared::names::shortened;
+use crate::shared::owner::owner_reference;
 
 /// The longest name that they take.
 const LONGEST: usize = 32;

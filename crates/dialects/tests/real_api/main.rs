@@ -1,4 +1,4 @@
-//! Machines and KubevirtConfigs on a real kube-apiserver, with mocks in place of clusters with KubeVirt.
+//! Machines, KubevirtConfigs and VMs of NovaCron on a real kube-apiserver, with mocks in place of hypervisors.
 //!
 //! One program, so that one control plane serves all tests; each test has its own namespace, manager and controller.
 #![allow(
@@ -13,6 +13,7 @@ mod configs;
 mod crash;
 mod deletion;
 mod forms;
+mod novacron;
 mod placement;
 mod rest;
 mod trouble;

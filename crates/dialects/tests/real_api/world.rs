@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
-use polyvirt_api::infra::{Provider as ProviderObject, VirtualMachine};
+use polyvirt_api::infra::{Provider as ProviderObject, ProviderSpec, ProviderType, VirtualMachine};
 use polyvirt_api::vitistack::{KubevirtConfig, Machine};
 use polyvirt_contract::{Provider, ProviderError};
+use polyvirt_dialects::novacron;
 use polyvirt_dialects::vitistack::settings::ConfigsNamespace;
 use polyvirt_dialects::vitistack::{Controller, Metrics, Settings};
 use polyvirt_engine::link::session::Connector;
@@ -84,6 +85,7 @@ pub struct World {
     pub client: Client,
     pub namespace: String,
     pub metrics: Arc<Metrics>,
+    pub nova: Arc<novacron::Metrics>,
     /// Where the KubevirtConfigs are.
     pub configs: String,
     fleet: Arc<Fleet>,
@@ -115,6 +117,7 @@ impl World {
             namespace,
             client,
             metrics: Arc::default(),
+            nova: Arc::default(),
             fleet: Arc::default(),
             stop: None,
         }
@@ -130,12 +133,7 @@ impl World {
 
     /// A cluster and the way to it.
     pub async fn cluster(&self, name: &str) -> Arc<Mock> {
-        let mock = Mock::new(MockConfig::default());
-        self.fleet
-            .0
-            .lock()
-            .unwrap()
-            .insert(name.to_owned(), mock.clone());
+        let mock = self.hypervisor(name);
         let configs = Api::<KubevirtConfig>::namespaced(self.client.clone(), &self.configs);
         let params = PatchParams::apply("test");
         let applied = configs
@@ -145,7 +143,24 @@ impl World {
         mock
     }
 
-    /// Starts a manager and a controller.
+    /// A hypervisor that a Provider of that name reaches.
+    fn hypervisor(&self, name: &str) -> Arc<Mock> {
+        let mock = Mock::new(MockConfig::default());
+        let mut fleet = self.fleet.0.lock().unwrap();
+        fleet.insert(name.to_owned(), mock.clone());
+        mock
+    }
+
+    /// A hypervisor and its Provider.
+    pub async fn provider(&self, name: &str) -> Arc<Mock> {
+        let mock = self.hypervisor(name);
+        let mut provider = ProviderObject::new(name, ProviderSpec::new(ProviderType::Mock));
+        provider.metadata.namespace = Some(self.namespace.clone());
+        self.apply(provider).await;
+        mock
+    }
+
+    /// Starts a manager and the controllers of both dialects.
     pub async fn start(&mut self, change: impl FnOnce(&mut Settings)) {
         let mut settings = Settings {
             configs_namespace: ConfigsNamespace::One(self.configs.clone()),
@@ -162,16 +177,28 @@ impl World {
         let client = self.client.clone();
         let mut manager = Manager::new(client.clone(), engine, self.fleet.clone(), Arc::default());
         let controller = Controller::new(
-            client,
+            client.clone(),
             settings,
-            namespaces,
+            namespaces.clone(),
             manager.shared(),
             self.metrics.clone(),
         );
         manager.follow(controller.clone());
+        let nova = novacron::Controller::new(
+            client,
+            novacron::Settings {
+                resync: Duration::from_secs(1),
+                ..novacron::Settings::in_namespace(&self.namespace)
+            },
+            namespaces,
+            manager.shared(),
+            self.nova.clone(),
+        );
+        manager.follow(nova.clone());
         let stop = CancellationToken::new();
         tokio::spawn(manager.run(stop.clone()));
         tokio::spawn(controller.run(stop.clone()));
+        tokio::spawn(nova.run(stop.clone()));
         self.stop = Some(stop);
     }
 
@@ -187,6 +214,7 @@ impl World {
             namespace: self.namespace.clone(),
             configs: self.configs.clone(),
             metrics: Arc::default(),
+            nova: Arc::default(),
             fleet: self.fleet.clone(),
             stop: None,
         };

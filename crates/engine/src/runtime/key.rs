@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube::Resource;
-use polyvirt_api::{names, vitistack};
+use polyvirt_api::{names, novacron, vitistack};
 
 /// Namespace and name of an object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +71,8 @@ pub enum Kind {
     Machine,
     /// Ways to clusters with KubeVirt, which a dialect looks after.
     KubevirtConfig,
+    /// VMs of NovaCron, which a dialect looks after.
+    NovacronVirtualMachine,
 }
 
 impl Kind {
@@ -88,7 +90,7 @@ impl Kind {
     /// The kind's name in the API.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::VirtualMachine => "VirtualMachine",
+            Self::VirtualMachine | Self::NovacronVirtualMachine => "VirtualMachine",
             Self::Provider => "Provider",
             Self::VMClass => "VMClass",
             Self::VMImage => "VMImage",
@@ -104,6 +106,7 @@ impl Kind {
     pub const fn group(self) -> &'static str {
         match self {
             Self::Machine | Self::KubevirtConfig => vitistack::GROUP,
+            Self::NovacronVirtualMachine => novacron::GROUP,
             _ => names::GROUP,
         }
     }
@@ -112,6 +115,7 @@ impl Kind {
     pub const fn version(self) -> &'static str {
         match self {
             Self::Machine | Self::KubevirtConfig => vitistack::VERSION,
+            Self::NovacronVirtualMachine => novacron::VERSION,
             _ => names::VERSION,
         }
     }
@@ -119,7 +123,7 @@ impl Kind {
     /// The kind's name in URLs.
     pub const fn plural(self) -> &'static str {
         match self {
-            Self::VirtualMachine => "virtualmachines",
+            Self::VirtualMachine | Self::NovacronVirtualMachine => "virtualmachines",
             Self::Provider => "providers",
             Self::VMClass => "vmclasses",
             Self::VMImage => "vmimages",

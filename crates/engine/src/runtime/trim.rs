@@ -4,6 +4,7 @@ use kube::Resource;
 use polyvirt_api::infra::{
     Provider, VMClass, VMImage, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
+use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
 };
@@ -44,6 +45,7 @@ impl Compact for KubevirtConfig {}
 impl Compact for NetworkConfiguration {}
 impl Compact for NetworkNamespace {}
 impl Compact for MachineClass {}
+impl Compact for novacron::VirtualMachine {}
 
 impl Compact for VirtualMachine {
     /// A list that is read has room for four, however few there are.

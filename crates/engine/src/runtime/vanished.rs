@@ -12,6 +12,7 @@ use kube::Resource;
 use polyvirt_api::infra::{
     Provider, VMClass, VMImage, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
+use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
 };
@@ -44,6 +45,7 @@ impl Vanishing for KubevirtConfig {}
 impl Vanishing for NetworkConfiguration {}
 impl Vanishing for NetworkNamespace {}
 impl Vanishing for MachineClass {}
+impl Vanishing for novacron::VirtualMachine {}
 
 impl Vanishing for VirtualMachine {
     /// One that was deleted in order has a time of deletion, for somebody had to take the finalizer off.

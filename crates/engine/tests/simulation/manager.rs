@@ -179,7 +179,10 @@ fn reconcile(ctx: Arc<Context>, key: Key) -> PassFuture {
             Kind::VMNetworkAttachment => shared::network::reconcile(&ctx, &key.object).await,
             Kind::VMSnapshot => snapshot::reconcile(&ctx, &key.object).await,
             Kind::VMPlacementPolicy => shared::policy::reconcile(&ctx, &key.object).await,
-            Kind::Provider | Kind::Machine | Kind::KubevirtConfig => Next::Idle,
+            Kind::Provider
+            | Kind::Machine
+            | Kind::KubevirtConfig
+            | Kind::NovacronVirtualMachine => Next::Idle,
         }
     })
 }

@@ -5,7 +5,7 @@ mod facts;
 mod world;
 
 use polyvirt_plan::virtual_machine::{
-    Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life, Release,
+    Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life, Placing, Release,
     RevertState, Step, next_step,
 };
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use polyvirt_contract::{Capabilities, Features};
 use polyvirt_plan::virtual_machine::hooks::{HookState, Moment, Run};
 use polyvirt_plan::virtual_machine::{
     Applied, Attention, Claim, DeletionPolicy, Desired, Done, Facts, Force, Intent, Life, Object,
-    Observed, Operation, OperationKind, Origin, ProviderFacts, Record, Step, next_step,
+    Observed, Operation, OperationKind, Origin, Placing, ProviderFacts, Record, Step, next_step,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;

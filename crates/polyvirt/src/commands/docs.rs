@@ -1,5 +1,7 @@
 //! The pages of docs/reference that are made from the code. `UPDATE_GENERATED=1 cargo test -p polyvirt` writes them.
 
+mod dialects;
+
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,6 @@ use polyvirt_contract::ErrorKind;
 use polyvirt_engine::census::Census;
 use polyvirt_engine::context::Stores;
 use polyvirt_engine::metrics::{Circuit, KindLabel, Metrics, ProviderLabels};
-use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::queue::{Queue, Urgency};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::kind;
@@ -132,6 +133,11 @@ fn conditions() -> String {
             "The VM exists, in the word of cluster managers.",
         ),
         (
+            "LiveMigratable",
+            "VirtualMachine of novacron.io",
+            "The VM may move while it runs: MigrationEnabled. False: MigrationDisabled.",
+        ),
+        (
             kind::CAPABILITIES,
             "Provider",
             "What the provider can do was read from it.",
@@ -204,28 +210,13 @@ fn sampled_census() -> Census {
     Census::new(stores, Queue::new(1))
 }
 
-/// One sample of each family.
-fn sampled_machines() -> polyvirt_dialects::vitistack::Metrics {
-    let metrics = polyvirt_dialects::vitistack::Metrics::default();
-    let counted = polyvirt_dialects::vitistack::metrics::Counted {
-        phase: "Running".into(),
-        template: "small".into(),
-        vm: Some("Running".into()),
-    };
-    metrics.count(&ObjectKey::new("default", "web"), Some(counted));
-    metrics.pass("Machine", Duration::ZERO);
-    metrics.error("Machine", "TemplateNotFound");
-    metrics.network_error("prod-network");
-    metrics.storage_ready("default", Duration::ZERO);
-    metrics
-}
-
 fn metrics() -> String {
     let mut registry = Registry::default();
     sampled().register(&mut registry);
     sampled_reviews().register(&mut registry);
     registry.register_collector(Box::new(sampled_census()));
-    sampled_machines().register(&mut registry);
+    dialects::machines().register(&mut registry);
+    dialects::vms_of_novacron().register(&mut registry);
     let mut text = String::new();
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     let mut page = format!(
@@ -267,7 +258,7 @@ fn labels(sample: &str) -> String {
 
 fn api() -> String {
     let mut page = format!(
-        "{HEAD}# API\n\nThe kinds of `infra.virtrigaud.io/v1beta1`, then those of `vitistack.io/v1alpha1`. `*` marks a field that is required; `kubectl explain` tells the same.\n"
+        "{HEAD}# API\n\nThe kinds of `infra.virtrigaud.io/v1beta1`, then those of `vitistack.io/v1alpha1` and `novacron.io/v1alpha1`. `*` marks a field that is required; `kubectl explain` tells the same.\n"
     );
     for crd in polyvirt_api::crds() {
         kind_page(&mut page, &crd);
@@ -278,7 +269,12 @@ fn api() -> String {
 fn kind_page(page: &mut String, crd: &CustomResourceDefinition) {
     let names = &crd.spec.names;
     let short = names.short_names.clone().unwrap_or_default().join(", ");
-    let _ = write!(page, "\n## {}\n\n", names.kind);
+    // Two groups have VirtualMachines.
+    let group = match crd.spec.group.as_str() {
+        polyvirt_api::novacron::GROUP => format!(" ({})", crd.spec.group),
+        _ => String::new(),
+    };
+    let _ = write!(page, "\n## {}{group}\n\n", names.kind);
     let schema = crd
         .spec
         .versions

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use polyvirt_dialects::vitistack;
+use polyvirt_dialects::{novacron, vitistack};
 use polyvirt_engine::leader::{Elector, Terms};
 use polyvirt_engine::manager::{self, Manager};
 use polyvirt_engine::metrics::Metrics;
@@ -43,7 +43,11 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     ));
     let mut manager = Manager::new(client.clone(), config, registry, metrics.clone());
     let machines = Arc::new(vitistack::Metrics::default());
-    let dialect = dialect(&options, &client, &mut manager, &machines);
+    let nova = Arc::new(novacron::Metrics::default());
+    let dialects = Dialects {
+        vitistack: vitistack(&options, &client, &mut manager, &machines),
+        novacron: novacron(&options, &client, &mut manager, &nova),
+    };
     let home = cli::Home::here();
     let standby = watch::Sender::new(false);
     let reviews = polyvirt_admission::Metrics::default();
@@ -51,11 +55,12 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
         metrics: &metrics,
         reviews: &reviews,
         machines: &machines,
+        nova: &nova,
     };
     serve_metrics(options.metrics_address(home), &manager, &counted).await?;
     let readiness = Readiness {
         engine: manager.ready(),
-        dialect: dialect.clone(),
+        dialect: dialects.vitistack.clone(),
         standby: standby.subscribe(),
     };
     serve_probes(options.probes_address(home), readiness).await?;
@@ -63,7 +68,7 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "manager starts");
     let namespace = own_namespace(&options);
     let webhooks = webhooks::serve(&options, &namespace, &client, &manager, reviews, &stop).await?;
-    let workers = Workers { manager, dialect };
+    let workers = Workers { manager, dialects };
     let worked = work(&options, client, workers, &metrics, &standby, stop.clone()).await;
     stop.cancel();
     webhooks.ended().await;
@@ -73,17 +78,27 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
 /// The controllers of our own kinds, and those of other APIs.
 struct Workers {
     manager: Manager,
-    dialect: Arc<vitistack::Controller>,
+    dialects: Dialects,
+}
+
+/// The controllers of other APIs.
+struct Dialects {
+    vitistack: Arc<vitistack::Controller>,
+    novacron: Arc<novacron::Controller>,
 }
 
 impl Workers {
     /// Until they are told to stop.
     async fn run(self, stop: CancellationToken) {
-        tokio::join!(self.manager.run(stop.clone()), self.dialect.run(stop));
+        tokio::join!(
+            self.manager.run(stop.clone()),
+            self.dialects.vitistack.run(stop.clone()),
+            self.dialects.novacron.run(stop),
+        );
     }
 }
 
-fn dialect(
+fn vitistack(
     options: &cli::Manager,
     client: &Client,
     manager: &mut Manager,
@@ -92,6 +107,23 @@ fn dialect(
     let controller = vitistack::Controller::new(
         client.clone(),
         options.vitistack.settings(),
+        options.namespaces.clone(),
+        manager.shared(),
+        metrics.clone(),
+    );
+    manager.follow(controller.clone());
+    controller
+}
+
+fn novacron(
+    options: &cli::Manager,
+    client: &Client,
+    manager: &mut Manager,
+    metrics: &Arc<novacron::Metrics>,
+) -> Arc<novacron::Controller> {
+    let controller = novacron::Controller::new(
+        client.clone(),
+        options.novacron.settings(&own_namespace(options)),
         options.namespaces.clone(),
         manager.shared(),
         metrics.clone(),
@@ -217,6 +249,7 @@ struct Counted<'a> {
     metrics: &'a Metrics,
     reviews: &'a polyvirt_admission::Metrics,
     machines: &'a vitistack::Metrics,
+    nova: &'a novacron::Metrics,
 }
 
 async fn serve_metrics(
@@ -231,6 +264,7 @@ async fn serve_metrics(
     counted.metrics.register(&mut registry);
     counted.reviews.register(&mut registry);
     counted.machines.register(&mut registry);
+    counted.nova.register(&mut registry);
     registry.register_collector(Box::new(manager.census()));
     probes::serve("metrics", address, probes::metrics(registry)).await
 }

@@ -106,10 +106,7 @@ mod tests {
     fn every_field_acts_or_is_known_not_to() {
         let not = [
             ("spec.resources.gpu", "devices are named in the options"),
-            (
-                "spec.resources.devices",
-                "devices are named in the options",
-            ),
+            ("spec.resources.devices", "devices are named in the options"),
             ("spec.disks[].type", "the storage class says"),
             ("spec.disks[].scsi", "of vSphere"),
             ("spec.metaData.cloudInit", "KubeVirt writes its own"),

@@ -10,8 +10,8 @@ use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 use polyvirt_plan::{Note, Reason};
 
 use super::Controller;
-use super::desk::Claim;
-use super::wake::keep;
+use crate::shared::desk::Claim;
+use crate::shared::wake::keep;
 use crate::vitistack::config::{self, is_owned, lower, made_of, raise, says_the_same};
 
 impl Controller {

@@ -11,10 +11,11 @@ use polyvirt_api::vitistack::{
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::next::Next;
 use polyvirt_engine::runtime::key::ObjectKey;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Controller;
 use super::pass::Found;
+use crate::shared::made;
 use crate::vitistack::lower::is_owned;
 
 impl Controller {
@@ -31,7 +32,7 @@ impl Controller {
         }
         if let Some(vm) = self.remaining_vm(key, machine).await? {
             self.pass_wishes_on(key, machine, &vm).await?;
-            self.delete_vm(key, &vm).await?;
+            made::delete(&self.desk, key, &*vm).await?;
             let found = Found::default();
             self.report(key, machine, &found, Some(&vm), None).await?;
             return Ok(Next::Idle);
@@ -87,15 +88,7 @@ impl Controller {
         if body == json!({}) {
             return Ok(());
         }
-        self.merge_if_there::<VirtualMachine>(key, &body).await
-    }
-
-    async fn delete_vm(&self, key: &ObjectKey, vm: &VirtualMachine) -> Result<(), ClusterError> {
-        let uid = vm.metadata.uid.as_deref();
-        match uid.filter(|_| vm.metadata.deletion_timestamp.is_none()) {
-            Some(uid) => self.desk.delete::<VirtualMachine>(key, uid).await,
-            None => Ok(()),
-        }
+        self.desk.merge_if_there::<VirtualMachine>(key, &body).await
     }
 
     async fn delete_network(&self, key: &ObjectKey, machine: &Machine) -> Result<(), ClusterError> {
@@ -116,10 +109,6 @@ impl Controller {
         machine: &Machine,
         finalizers: Vec<String>,
     ) -> Result<(), ClusterError> {
-        let body = json!({"metadata": {
-            "resourceVersion": machine.metadata.resource_version,
-            "finalizers": finalizers,
-        }});
         tracing::info!(
             controller = "Machine",
             machine = key.name(),
@@ -127,18 +116,7 @@ impl Controller {
             phase = "Terminated",
             "The VM is gone"
         );
-        self.merge_if_there::<Machine>(key, &body).await
-    }
-
-    async fn merge_if_there<K: super::desk::Object>(
-        &self,
-        key: &ObjectKey,
-        body: &Value,
-    ) -> Result<(), ClusterError> {
-        match self.desk.merge::<K>(key, body).await {
-            Ok(_) | Err(ClusterError::NotFound) => Ok(()),
-            Err(error) => Err(error),
-        }
+        made::release(&self.desk, key, machine, finalizers).await
     }
 }
 

@@ -10,7 +10,7 @@ use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 
 use super::Controller;
 use super::pass::{Found, Pass};
-use super::wake::keep;
+use crate::shared::wake::keep;
 use crate::vitistack::lower::{is_owned, size_name};
 use crate::vitistack::metrics::Counted;
 use crate::vitistack::raise::{self, Facts, STORAGE_READY, Trouble, is_true};

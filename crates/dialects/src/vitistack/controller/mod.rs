@@ -12,7 +12,6 @@
 
 mod config;
 mod deletion;
-mod desk;
 mod machine;
 mod media;
 mod pass;
@@ -29,10 +28,9 @@ use polyvirt_api::vitistack::KubevirtConfigStatus;
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::manager::Shared;
 use polyvirt_engine::next::Next;
-use polyvirt_engine::runtime::backoff::Backoff;
 use polyvirt_engine::runtime::events;
-use polyvirt_engine::runtime::key::{Key, Kind};
-use polyvirt_engine::runtime::queue::{Lane, Queue, Ticket, Urgency};
+use polyvirt_engine::runtime::key::Kind;
+use polyvirt_engine::runtime::queue::Ticket;
 use polyvirt_engine::runtime::watch::{Scope, objects};
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
@@ -40,9 +38,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::metrics::Metrics;
 use super::settings::Settings;
-use desk::Desk;
+use crate::shared::desk::Desk;
+use crate::shared::line::{Line, all_listed};
 use media::Media;
 use stores::Stores;
+
+/// The name under which this dialect owns fields.
+const FIELD_MANAGER: &str = "polyvirt-vitistack";
 
 /// The controller of Machines and KubevirtConfigs.
 pub struct Controller {
@@ -52,8 +54,7 @@ pub struct Controller {
     engine: Shared,
     metrics: Arc<Metrics>,
     stores: Arc<Stores>,
-    queue: Queue,
-    backoff: Backoff,
+    line: Line,
     desk: Desk,
     told: std::sync::Mutex<Option<mpsc::Receiver<events::Told>>>,
     cluster: OnceCell<Option<String>>,
@@ -73,15 +74,14 @@ impl Controller {
     ) -> Arc<Self> {
         let (sender, receiver) = mpsc::channel(events::WAITING);
         Arc::new(Self {
-            desk: Desk::new(client.clone(), sender),
-            queue: Queue::new(settings.concurrency.max(1)),
+            desk: Desk::new(client.clone(), FIELD_MANAGER, sender),
+            line: Line::new(settings.concurrency),
             client,
             settings,
             namespaces,
             engine,
             metrics,
             stores: Arc::default(),
-            backoff: Backoff::default(),
             told: std::sync::Mutex::new(Some(receiver)),
             cluster: OnceCell::new(),
             media: Media::default(),
@@ -131,7 +131,7 @@ impl Controller {
             () = self.work(listed) => {}
             () = stop.cancelled() => {}
         }
-        self.drain().await;
+        self.line.drain().await;
         background.shutdown().await;
     }
 
@@ -186,17 +186,15 @@ impl Controller {
     /// Work begins when every cache is complete, the engine's included: what is not listed yet must not look missing.
     async fn work(self: &Arc<Self>, listed: Vec<watch::Receiver<bool>>) {
         let engine = self.engine.ready.clone();
-        for mut receiver in listed.into_iter().chain([engine]) {
-            let _ = receiver.wait_for(|done| *done).await;
-        }
+        all_listed(listed.into_iter().chain([engine])).await;
         self.learn_cluster().await;
         self.say_what_is_there();
         self.ready.send_replace(true);
-        loop {
-            let ticket = self.queue.pop().await;
+        let pass = |ticket| {
             let controller = self.clone();
-            tokio::spawn(async move { controller.pass(ticket).await });
-        }
+            async move { controller.pass(ticket).await }
+        };
+        self.line.serve(pass).await;
     }
 
     fn say_what_is_there(&self) {
@@ -235,15 +233,6 @@ impl Controller {
         }
     }
 
-    async fn drain(&self) {
-        let idle = async {
-            while self.queue.in_flight() > 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let _ = tokio::time::timeout(Duration::from_secs(10), idle).await;
-    }
-
     async fn pass(self: &Arc<Self>, ticket: Ticket) {
         let begin = Instant::now();
         let object = &ticket.key.object;
@@ -257,20 +246,7 @@ impl Controller {
         if next == Next::Backoff {
             self.metrics.error(kind, "KubernetesApiError");
         }
-        self.schedule(&ticket.key, next);
-    }
-
-    fn schedule(&self, key: &Key, next: Next) {
-        let pause = match next {
-            Next::Idle => return self.backoff.succeeded(key),
-            Next::After(pause) => {
-                self.backoff.succeeded(key);
-                pause
-            }
-            Next::Backoff => self.backoff.failed(key),
-        };
-        self.queue
-            .add_after(key.clone(), Lane::Control, Urgency::Event, pause);
+        self.line.schedule(&ticket.key, next);
     }
 }
 

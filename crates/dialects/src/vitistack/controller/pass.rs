@@ -15,11 +15,12 @@ use polyvirt_plan::{Note, Reason};
 use serde_json::json;
 
 use super::Controller;
-use super::desk::Claim;
 use super::media::Size;
+use crate::shared::desk::Claim;
+use crate::shared::made;
 use crate::vitistack::assign::{AssignError, Assignment, Chosen, assign};
 use crate::vitistack::lower::{
-    ConfigMaps, LOWERED_ANNOTATION, Lowered, Surroundings, config_maps, is_owned, lower, medium,
+    ConfigMaps, Lowered, Surroundings, config_maps, is_owned, lower, medium,
 };
 use crate::vitistack::network_configuration::{desired, known_macs, says_the_same};
 use crate::vitistack::raise::Trouble;
@@ -79,14 +80,10 @@ impl<'a> Pass<'a> {
 
     /// The VirtualMachine of the Machine's name, if it is the Machine's.
     async fn virtual_machine(&self) -> Result<Option<Arc<VirtualMachine>>, Stop> {
-        let cached = self.controller.engine.stores.vms.get(self.key);
-        let found = match cached {
-            Some(vm) => Some(vm),
-            // The cache may lag behind: nothing is made before the API server has said that there is nothing.
-            None => self.controller.desk.get(self.key).await?.map(Arc::new),
-        };
+        let controller = self.controller;
+        let found = made::find(&controller.engine.stores, &controller.desk, self.key).await?;
         match found {
-            Some(vm) if !is_owned(&*vm, &self.machine) => {
+            Some(vm) if !is_owned(&*vm, &*self.machine) => {
                 Err(Trouble::NameConflict(self.key.name().to_owned()).into())
             }
             other => Ok(other),
@@ -141,7 +138,7 @@ impl<'a> Pass<'a> {
         let maps = self.config_maps().await?;
         let before = vm.and_then(options_of);
         let own = stores.networks.get(self.key);
-        let own = own.filter(|network| is_owned(&**network, &self.machine));
+        let own = own.filter(|network| is_owned(&**network, &*self.machine));
         let space = self.network_namespace();
         let around = Surroundings {
             settings: &self.controller.settings,
@@ -257,7 +254,7 @@ impl<'a> Pass<'a> {
         }
         let claim = match &there {
             None => Claim::New,
-            Some(there) if !is_owned(&**there, &self.machine) => return Ok(()),
+            Some(there) if !is_owned(&**there, &*self.machine) => return Ok(()),
             Some(there) if says_the_same(there, &wanted) => return Ok(()),
             Some(there) => {
                 wanted.metadata.uid.clone_from(&there.metadata.uid);
@@ -272,50 +269,11 @@ impl<'a> Pass<'a> {
         lowered: &Lowered,
         there: Option<Arc<VirtualMachine>>,
     ) -> Result<Arc<VirtualMachine>, Stop> {
-        let mut wanted = lowered.vm.clone();
-        let claim = match &there {
-            None => Claim::New,
-            Some(there) if there.metadata.deletion_timestamp.is_some() => return Ok(there.clone()),
-            Some(there) if is_as_lowered(there, &wanted) => return Ok(there.clone()),
-            Some(there) => {
-                wanted.metadata.uid.clone_from(&there.metadata.uid);
-                Claim::Ours
-            }
-        };
-        let written = self.controller.desk.apply(&wanted, claim).await;
-        match written {
-            Ok(vm) => Ok(Arc::new(vm)),
+        match made::apply(&self.controller.desk, &lowered.vm, there).await {
+            Ok(vm) => Ok(vm),
             Err(ClusterError::Invalid(why)) => Err(Trouble::Refused(why).into()),
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-/// The mark says what was lowered; what is there must still have it all.
-fn is_as_lowered(there: &VirtualMachine, wanted: &VirtualMachine) -> bool {
-    let mark = |vm: &VirtualMachine| {
-        let annotations = vm.metadata.annotations.as_ref();
-        annotations.and_then(|a| a.get(LOWERED_ANNOTATION).cloned())
-    };
-    let json = |vm: &VirtualMachine| serde_json::to_value(&vm.spec).unwrap_or_default();
-    let labels = |vm: &VirtualMachine| json!(vm.metadata.labels);
-    mark(there) == mark(wanted)
-        && covers(&json(there), &json(wanted))
-        && covers(&labels(there), &labels(wanted))
-}
-
-/// Whether all that is wanted is there. What others have added does not count.
-fn covers(there: &serde_json::Value, wanted: &serde_json::Value) -> bool {
-    use serde_json::Value::{Array, Object};
-    match (there, wanted) {
-        (Object(there), Object(wanted)) => wanted
-            .iter()
-            .all(|(name, value)| there.get(name).is_some_and(|own| covers(own, value))),
-        (Array(there), Array(wanted)) => {
-            let pairs = there.iter().zip(wanted);
-            there.len() == wanted.len() && pairs.into_iter().all(|(t, w)| covers(t, w))
-        }
-        (there, wanted) => there == wanted,
     }
 }
 
@@ -356,24 +314,5 @@ impl From<Trouble> for Stop {
 impl From<ClusterError> for Stop {
     fn from(error: ClusterError) -> Self {
         Self::Cluster(error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_others_add_does_not_count() {
-        let there = json!({"a": 1, "b": {"c": [{"n": 1, "x": 2}]}, "more": true});
-        assert!(covers(&there, &json!({"a": 1, "b": {"c": [{"n": 1}]}})));
-        for wanted in [
-            json!({"a": 2}),
-            json!({"z": 1}),
-            json!({"b": {"c": []}}),
-            json!({"b": {"c": [{"n": 2}]}}),
-        ] {
-            assert!(!covers(&there, &wanted), "{wanted}");
-        }
     }
 }

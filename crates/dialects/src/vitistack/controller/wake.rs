@@ -1,23 +1,22 @@
 //! Who is to be looked at when something changes.
 
-use kube::Resource;
+use kube::Resource as _;
 use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
 };
 use polyvirt_engine::runtime::dispatch::{Follower, Source};
-use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
-use polyvirt_engine::runtime::queue::{Lane, Urgency};
-use polyvirt_engine::runtime::store::{Change, Store};
-use polyvirt_engine::runtime::trim;
+use polyvirt_engine::runtime::key::{Kind, ObjectKey};
+use polyvirt_engine::runtime::queue::Urgency;
+use polyvirt_engine::runtime::store::Change;
 use polyvirt_plan::Reason;
 
 use super::Controller;
+use crate::shared::wake::{changes_spec, is_edited, urgency};
 use crate::vitistack::settings::IpSource;
 
 impl Controller {
     pub(super) fn wake(&self, kind: Kind, key: &ObjectKey, urgency: Urgency) {
-        let key = Key::new(kind, key.clone());
-        self.queue.add(key, Lane::Control, urgency);
+        self.line.wake(kind, key, urgency);
     }
 
     fn wake_machines(&self, keys: Vec<ObjectKey>, source: Source) {
@@ -120,42 +119,5 @@ impl Follower for Controller {
         if made || self.stores.configs.get(provider).is_some() {
             self.wake(Kind::KubevirtConfig, provider, Urgency::Event);
         }
-    }
-}
-
-const fn urgency(source: Source) -> Urgency {
-    match source {
-        Source::FirstList => Urgency::Background,
-        Source::Watch => Urgency::User,
-        Source::OurWrite => Urgency::Event,
-    }
-}
-
-/// Takes the answer to a status write into a cache, unless it brings an edit with it: that is left to the watch, which wakes
-/// whom it concerns.
-pub(super) fn keep<K: Resource>(store: &Store<K>, before: &K, written: K) {
-    let written = trim::metadata(written);
-    if !is_edited(before, &written) {
-        store.written(written);
-    }
-}
-
-/// Whether anything but the status changed.
-fn is_edited<K: Resource>(old: &K, new: &K) -> bool {
-    let (old, new) = (old.meta(), new.meta());
-    old.generation != new.generation
-        || old.annotations != new.annotations
-        || old.labels != new.labels
-        || old.finalizers != new.finalizers
-        || old.deletion_timestamp != new.deletion_timestamp
-}
-
-fn changes_spec<K: Resource>(change: &Change<K>) -> bool {
-    match change {
-        Change::Updated { old, new } => {
-            old.meta().generation != new.meta().generation
-                || old.meta().owner_references != new.meta().owner_references
-        }
-        Change::Added(_) | Change::Removed(_) => true,
     }
 }

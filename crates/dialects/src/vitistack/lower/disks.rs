@@ -7,7 +7,7 @@ use polyvirt_api::vitistack::{Machine, MachineDisk, MachineSpec};
 use super::Surroundings;
 use super::error::LowerError;
 use super::size::{Size, binary_quantity, bytes};
-use crate::vitistack::names::label;
+use crate::shared::names::label;
 use crate::vitistack::settings::Settings;
 
 const GIB: u64 = 1 << 30;

@@ -18,7 +18,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use polyvirt_api::infra::{
     BlankImageSource, DiskDefaults, Firmware, ObjectRef, SecurityProfile, VMClassSpec,
@@ -31,8 +30,9 @@ use polyvirt_api::vitistack::{
 };
 use polyvirt_engine::runtime::key::ObjectKey;
 
-use super::names::short_hash;
 use super::settings::Settings;
+use crate::shared::names::short_hash;
+use crate::shared::owner::owner_reference;
 
 pub use boot::medium;
 pub use cloud_init::config_maps;
@@ -41,10 +41,10 @@ pub use error::LowerError;
 pub use networks::LoweredNic;
 pub use size::{Size, size_name};
 
-use size::binary_quantity;
+pub use crate::shared::owner::is_owned;
+use crate::shared::same::LOWERED_ANNOTATION;
 
-/// On a VirtualMachine that a dialect made: changes when what was lowered does.
-pub const LOWERED_ANNOTATION: &str = "polyvirt.io/lowered";
+use size::binary_quantity;
 
 /// A VirtualMachine is known by a label value.
 const LONGEST_NAME: usize = 63;
@@ -302,23 +302,4 @@ fn object(
     vm.metadata.annotations = Some([(LOWERED_ANNOTATION.to_owned(), hash)].into());
     vm.metadata.owner_references = Some(vec![owner_reference(machine)]);
     vm
-}
-
-/// The Machine as the one that owns what is made for it.
-pub fn owner_reference(machine: &Machine) -> OwnerReference {
-    OwnerReference {
-        api_version: Machine::api_version(&()).into_owned(),
-        kind: Machine::kind(&()).into_owned(),
-        name: machine.metadata.name.clone().unwrap_or_default(),
-        uid: machine.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
-}
-
-/// Whether the Machine owns an object. One of the same name that was deleted does not count.
-pub fn is_owned(object: &impl Resource, machine: &Machine) -> bool {
-    let mut owners = object.meta().owner_references.iter().flatten();
-    let uid = machine.metadata.uid.as_deref().unwrap_or_default();
-    owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }

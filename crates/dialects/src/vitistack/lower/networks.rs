@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Surroundings;
 use super::error::LowerError;
 use super::mac::Maker;
-use crate::vitistack::names::label;
+use crate::shared::names::label;
 use crate::vitistack::settings::Settings;
 
 const BRIDGE: &str = "br0";

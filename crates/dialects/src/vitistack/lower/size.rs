@@ -8,6 +8,7 @@ use polyvirt_api::vitistack::{MachineClass, MachineClassSpec, MachineSpec};
 use polyvirt_plan::quantity;
 
 use super::error::LowerError;
+pub(super) use crate::shared::size::binary_quantity;
 
 const GIB: u64 = 1 << 30;
 /// The least that a VirtualMachine may have.
@@ -260,21 +261,4 @@ fn check(size: &Size) -> Result<(), LowerError> {
 
 pub(super) fn bytes(field: &str, size: &Quantity) -> Result<u64, LowerError> {
     quantity::bytes_ceil(size).map_err(|error| LowerError::invalid(field, error.to_string()))
-}
-
-/// Exactly so many bytes, in the largest unit that has no fraction.
-pub(super) fn binary_quantity(bytes: u64) -> String {
-    let units = [
-        (1 << 40, "Ti"),
-        (GIB, "Gi"),
-        (1 << 20, "Mi"),
-        (1 << 10, "Ki"),
-    ];
-    let fitting = units
-        .into_iter()
-        .find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
-    fitting.map_or_else(
-        || bytes.to_string(),
-        |(unit, word)| format!("{}{word}", bytes / unit),
-    )
 }

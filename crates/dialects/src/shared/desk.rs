@@ -17,9 +17,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// The name under which this dialect owns fields.
-const FIELD_MANAGER: &str = "polyvirt-vitistack";
-
 /// What is read and written here.
 pub trait Object:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()>
@@ -51,13 +48,22 @@ pub enum Claim {
 /// What is written to Kubernetes.
 pub struct Desk {
     client: Client,
+    field_manager: &'static str,
     events: mpsc::Sender<Told>,
 }
 
 impl Desk {
-    /// Writes through the client; events go to the channel and are dropped when it is full.
-    pub const fn new(client: Client, events: mpsc::Sender<Told>) -> Self {
-        Self { client, events }
+    /// Writes through the client under the name of a field manager; events go to the channel and are dropped when it is full.
+    pub const fn new(
+        client: Client,
+        field_manager: &'static str,
+        events: mpsc::Sender<Told>,
+    ) -> Self {
+        Self {
+            client,
+            field_manager,
+            events,
+        }
     }
 
     fn api<K: Object>(&self, namespace: &str) -> Api<K> {
@@ -73,7 +79,7 @@ impl Desk {
     /// Server-side apply of an object.
     pub async fn apply<K: Object>(&self, object: &K, claim: Claim) -> Result<K, ClusterError> {
         let key = ObjectKey::of(object);
-        let mut params = PatchParams::apply(FIELD_MANAGER);
+        let mut params = PatchParams::apply(self.field_manager);
         params.force = claim == Claim::Ours;
         let api = self.api::<K>(key.namespace());
         let written = api.patch(key.name(), &params, &Patch::Apply(object)).await;
@@ -100,12 +106,24 @@ impl Desk {
             "metadata": {"name": key.name(), "namespace": key.namespace()},
             "status": status,
         });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let params = PatchParams::apply(self.field_manager).force();
         let api = self.api::<K>(key.namespace());
         let written = api
             .patch_status(key.name(), &params, &Patch::Apply(&body))
             .await;
         written.map_err(refusal)
+    }
+
+    /// Merges into an object. One that is gone is no error.
+    pub async fn merge_if_there<K: Object>(
+        &self,
+        key: &ObjectKey,
+        body: &Value,
+    ) -> Result<(), ClusterError> {
+        match self.merge::<K>(key, body).await {
+            Ok(_) | Err(ClusterError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes the object if it is still the one of that UID. One that is gone is no error.

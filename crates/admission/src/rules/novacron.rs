@@ -1,0 +1,45 @@
+//! VirtualMachines of NovaCron.
+
+use polyvirt_api::novacron::VirtualMachine;
+use polyvirt_dialects::novacron::lower::{ImageSource, problems};
+use polyvirt_engine::runtime::key::ObjectKey;
+use polyvirt_plan::Problem;
+use polyvirt_plan::snapshot::schedule::Calendar;
+
+use super::{Judged, invalid, references};
+use crate::facts::Facts;
+
+impl Judged for VirtualMachine {
+    fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
+        let found = problems(self);
+        let mut found: Vec<_> = found
+            .iter()
+            .map(|problem| invalid(problem.field(), problem.message()))
+            .collect();
+        let field = "spec.snapshotPolicy.schedule";
+        let known = found.iter().any(|problem| problem.field == field);
+        let policy = self.spec.snapshot_policy.as_ref();
+        let schedule = policy.and_then(|p| p.schedule.as_deref()).map(str::trim);
+        let schedule = schedule.filter(|text| !text.is_empty() && !known);
+        found.extend(schedule.and_then(|text| no_schedule(field, text)));
+        found
+    }
+
+    fn warnings(&self, _: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        let source = ImageSource::parse(&self.spec.template.spec.image.source);
+        let Ok(ImageSource::Named(name)) = source else {
+            return Vec::new();
+        };
+        let image = ObjectKey::new(namespace, &name);
+        let field = "spec.template.spec.image.source";
+        let missing = references::missing(&facts.image(&image), field, "VMImage", &image);
+        missing.into_iter().collect()
+    }
+}
+
+/// What the schema cannot tell of a schedule: whether its numbers exist.
+fn no_schedule(field: &str, text: &str) -> Option<Problem> {
+    let read = Calendar::parse(text, "UTC", jiff::Timestamp::UNIX_EPOCH);
+    read.err().map(|problem| invalid(field, problem.message))
+}

@@ -1,0 +1,116 @@
+//! VirtualMachines of NovaCron.
+
+use polyvirt_admission::{Decision, GroupKind, Operation, Request, Verdict, review};
+use serde_json::{Value, json};
+
+use crate::world::{World, assert_warned, fields};
+
+fn manifest(spec: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "novacron.io/v1alpha1", "kind": "VirtualMachine", "metadata": {"name": "it"},
+        "spec": {"template": {"spec": {
+            "resources": {"cpu": 2, "memory": "4Gi", "disk": "50Gi"},
+            "image": {"source": "marketplace://ubuntu-22.04-lts"},
+        }}},
+    });
+    merge(&mut object["spec"], &spec);
+    object
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    match patch {
+        Value::Object(members) => members
+            .iter()
+            .for_each(|(name, value)| merge(&mut into[name.as_str()], value)),
+        other => *into = other.clone(),
+    }
+}
+
+fn ask(operation: Operation, new: Value, old: Value) -> Verdict {
+    let request = Request {
+        kind: GroupKind {
+            group: "novacron.io".to_owned(),
+            kind: "VirtualMachine".to_owned(),
+        },
+        uid: "1".to_owned(),
+        name: "it".to_owned(),
+        namespace: "team".to_owned(),
+        operation,
+        object: new,
+        old_object: old,
+        ..Request::default()
+    };
+    review(&request, &World::furnished())
+}
+
+#[test]
+fn what_can_never_work_is_refused_with_its_field() {
+    let made_of = |patch: Value| json!({"template": {"spec": patch}});
+    for (spec, expected) in [
+        (json!({}), vec![]),
+        (
+            json!({"running": true, "snapshotPolicy": {"schedule": "0 2 * * *", "retention": 7}}),
+            vec![],
+        ),
+        (json!({"migrationPolicy": {"bandwidth": "10Gbps"}}), vec![]),
+        (
+            json!({"snapshotPolicy": {"schedule": "0 25 * * *"}}),
+            vec!["spec.snapshotPolicy.schedule"],
+        ),
+        (
+            json!({"snapshotPolicy": {"schedule": "often"}}),
+            vec!["spec.snapshotPolicy.schedule"],
+        ),
+        (
+            json!({"migrationPolicy": {"bandwidth": "fast"}}),
+            vec!["spec.migrationPolicy.bandwidth"],
+        ),
+        (
+            made_of(json!({"resources": {"memory": "4GB"}})),
+            vec!["spec.template.spec.resources.memory"],
+        ),
+        (
+            made_of(json!({"resources": {"disk": "big"}})),
+            vec!["spec.template.spec.resources.disk"],
+        ),
+        (
+            made_of(json!({"image": {"source": "ftp://x"}})),
+            vec!["spec.template.spec.image.source"],
+        ),
+        (
+            made_of(json!({"lifecycle": {"preStart": {"exec": {"command": ["x"]}}}})),
+            vec!["spec.template.spec.lifecycle.preStart.exec"],
+        ),
+        (
+            made_of(
+                json!({"networks": [{"name": "a", "type": "bridge", "ipv4": {"method": "static"}}]}),
+            ),
+            vec!["spec.template.spec.networks[0].ipv4.address"],
+        ),
+    ] {
+        let verdict = ask(Operation::Create, manifest(spec.clone()), Value::Null);
+        assert_eq!(fields(&verdict), expected, "{spec}");
+    }
+}
+
+#[test]
+fn old_faults_stay_and_new_ones_are_refused() {
+    let old = manifest(json!({"migrationPolicy": {"bandwidth": "fast"}}));
+    let mut new = old.clone();
+    new["spec"]["running"] = json!(true);
+    assert_eq!(
+        ask(Operation::Update, new.clone(), old.clone()).decision,
+        Decision::Allowed
+    );
+    new["spec"]["updateStrategy"] = json!({"type": "Whatever"});
+    let verdict = ask(Operation::Update, new, old);
+    assert_eq!(fields(&verdict), ["spec.updateStrategy.type"]);
+}
+
+#[test]
+fn an_image_that_is_not_there_yet_is_warned_of() {
+    let named = manifest(json!({"template": {"spec": {"image": {"source": "nowhere"}}}}));
+    let verdict = ask(Operation::Create, named, Value::Null);
+    assert_eq!(verdict.decision, Decision::Allowed);
+    assert_warned(&verdict, &["VMImage team/nowhere"]);
+}

@@ -1,0 +1,119 @@
+//! One pass over one VM.
+
+use std::sync::Arc;
+
+use polyvirt_api::infra;
+use polyvirt_api::novacron::{VirtualMachine, VirtualMachineStatus};
+use polyvirt_engine::cluster::{About, ClusterError};
+use polyvirt_engine::next::Next;
+use polyvirt_engine::runtime::key::{Kind, ObjectKey};
+
+use super::Controller;
+use super::pass::{Found, Pass};
+use crate::novacron::metrics::{Counted, Used};
+use crate::novacron::raise::{self, Facts, Trouble};
+use crate::shared::wake::keep;
+
+impl Controller {
+    /// Brings one VM, what is made for it, and its status up to date.
+    pub(super) async fn reconcile(&self, key: &ObjectKey) -> Next {
+        let Some(vm) = self.stores.vms.get(key) else {
+            self.metrics.count(key, None);
+            return Next::Idle;
+        };
+        let done = if vm.metadata.deletion_timestamp.is_some() {
+            self.take_down(key, &vm).await
+        } else {
+            self.bring_up(key, vm).await
+        };
+        done.unwrap_or_else(|error| {
+            tracing::warn!(controller = "novacron.io", vm = key.name(), namespace = key.namespace(), %error, "cannot go on");
+            Next::after_refusal(&error)
+        })
+    }
+
+    async fn bring_up(
+        &self,
+        key: &ObjectKey,
+        vm: Arc<VirtualMachine>,
+    ) -> Result<Next, ClusterError> {
+        let mut pass = Pass::new(self, key, vm);
+        let mut found = Found::default();
+        let trouble = pass.run(&mut found).await?;
+        let vm = pass.vm;
+        self.report(key, &vm, &found, trouble.as_ref()).await?;
+        Ok(self.look_again(trouble.as_ref()))
+    }
+
+    /// Providers wake those that wait for them. Images and the catalogue do not.
+    fn look_again(&self, trouble: Option<&Trouble>) -> Next {
+        match trouble {
+            Some(Trouble::Lower(_)) if trouble.is_some_and(Trouble::may_pass) => {
+                Next::After(self.settings.resync)
+            }
+            _ => Next::Idle,
+        }
+    }
+
+    /// Writes the status if there is news, and tells people.
+    pub(super) async fn report(
+        &self,
+        key: &ObjectKey,
+        vm: &Arc<VirtualMachine>,
+        found: &Found,
+        trouble: Option<&Trouble>,
+    ) -> Result<(), ClusterError> {
+        let old = vm.status.clone().unwrap_or_default();
+        let new = raise::raise(&Facts {
+            vm,
+            lowered: found.lowered.as_ref(),
+            made: found.vm.as_deref(),
+            trouble,
+            now: jiff::Timestamp::now(),
+        });
+        self.count(key, &new, found.vm.as_deref());
+        if new == old {
+            return Ok(());
+        }
+        let written: VirtualMachine = self.desk.status(key, &new).await?;
+        keep(&self.stores.vms, &**vm, written);
+        self.tell(key, vm, &old, &new);
+        Ok(())
+    }
+
+    fn count(
+        &self,
+        key: &ObjectKey,
+        status: &VirtualMachineStatus,
+        made: Option<&infra::VirtualMachine>,
+    ) {
+        let counted = Counted {
+            phase: status.phase.clone().unwrap_or_default(),
+            used: made.map(Used::of).unwrap_or_default(),
+        };
+        self.metrics.count(key, Some(counted));
+    }
+
+    fn tell(
+        &self,
+        key: &ObjectKey,
+        vm: &Arc<VirtualMachine>,
+        old: &VirtualMachineStatus,
+        new: &VirtualMachineStatus,
+    ) {
+        let Some(note) = raise::note(old, new) else {
+            return;
+        };
+        let phase = new.phase.as_deref().unwrap_or_default();
+        tracing::info!(
+            controller = "novacron.io",
+            vm = key.name(),
+            namespace = key.namespace(),
+            phase,
+            "{}",
+            note.message
+        );
+        let about = About::of(Kind::NovacronVirtualMachine, &**vm);
+        self.desk.event(&about, note);
+    }
+}

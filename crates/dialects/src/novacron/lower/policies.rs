@@ -1,0 +1,156 @@
+//! Snapshots, migration and updates.
+
+use polyvirt_api::GoDuration;
+use polyvirt_api::infra::{
+    LocalRef, ReconfigurePolicy, RestartPolicy, SnapshotRetention, SnapshotSchedule, VMSnapshot,
+    VMSnapshotSpec,
+};
+use polyvirt_api::novacron::{MigrationPolicy, SnapshotPolicy, UpdateStrategy};
+
+use super::bandwidth::bytes_per_second;
+use super::error::LowerError;
+use crate::shared::names::shortened;
+
+const MOST_SNAPSHOTS: i32 = 100;
+
+/// How a VM may move while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigrationTerms {
+    /// Whether it may at all.
+    pub live: Live,
+    /// The most that is sent, in bytes a second.
+    pub bytes_per_second: Option<u64>,
+}
+
+/// Whether a VM may move while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Live {
+    /// It may.
+    Allowed,
+    /// It stays.
+    Forbidden,
+}
+
+/// The terms, and what of them nobody keeps yet.
+pub(super) fn migration(
+    policy: Option<&MigrationPolicy>,
+    ignored: &mut Vec<String>,
+) -> Result<MigrationTerms, LowerError> {
+    let Some(policy) = policy else {
+        return Ok(MigrationTerms {
+            live: Live::Forbidden,
+            bytes_per_second: None,
+        });
+    };
+    let given = policy.bandwidth.as_deref().filter(|b| !b.is_empty());
+    let rate = given.map(bytes_per_second).transpose();
+    let field = "spec.migrationPolicy.bandwidth";
+    let rate = rate.map_err(|why| LowerError::invalid(field, why))?;
+    for (set, name) in [
+        (policy.compression, "compression"),
+        (policy.encrypted, "encrypted"),
+        (rate.is_some(), "bandwidth"),
+    ] {
+        if set {
+            ignored.push(format!("spec.migrationPolicy.{name}"));
+        }
+    }
+    Ok(MigrationTerms {
+        live: match policy.allow_live_migration {
+            true => Live::Allowed,
+            false => Live::Forbidden,
+        },
+        bytes_per_second: rate,
+    })
+}
+
+/// The name of the schedule of a VM.
+pub(super) fn schedule_name(vm: &str) -> String {
+    shortened(&format!("{vm}-scheduled"), 253)
+}
+
+/// The schedule, if there is one.
+pub(super) fn snapshot(
+    vm: &str,
+    policy: Option<&SnapshotPolicy>,
+) -> Result<Option<VMSnapshot>, LowerError> {
+    let Some(policy) = policy else {
+        return Ok(None);
+    };
+    let max_count = retention(policy.retention)?;
+    let schedule = policy.schedule.as_deref().map(str::trim);
+    let Some(cron) = schedule.filter(|s| !s.is_empty()) else {
+        return Ok(None);
+    };
+    let spec = VMSnapshotSpec {
+        vm_ref: LocalRef::new(vm),
+        schedule: Some(SnapshotSchedule {
+            enabled: true,
+            cron_spec: Some(cron_spec(cron)?),
+            ..SnapshotSchedule::default()
+        }),
+        retention_policy: Some(SnapshotRetention {
+            max_count,
+            grace_period: GoDuration::new("0s"),
+            ..SnapshotRetention::default()
+        }),
+        ..VMSnapshotSpec::default()
+    };
+    Ok(Some(VMSnapshot::new(&schedule_name(vm), spec)))
+}
+
+/// 0 says as little as nothing.
+fn retention(count: Option<i32>) -> Result<Option<i32>, LowerError> {
+    match count {
+        None | Some(0) => Ok(None),
+        Some(count) if (1..=MOST_SNAPSHOTS).contains(&count) => Ok(Some(count)),
+        Some(count) => {
+            let message = format!(
+                "{count} snapshots cannot be kept. Write a number from 1 to {MOST_SNAPSHOTS}"
+            );
+            Err(LowerError::invalid(
+                "spec.snapshotPolicy.retention",
+                message,
+            ))
+        }
+    }
+}
+
+/// Whether the numbers exist is for whoever keeps the schedule, and for the webhook.
+fn cron_spec(text: &str) -> Result<String, LowerError> {
+    let words: Vec<_> = text.split_whitespace().collect();
+    if words.len() == 5 || text.starts_with('@') {
+        return Ok(words.join(" "));
+    }
+    let message =
+        format!("{text:?} is no schedule. Write five fields such as 0 2 * * *, or @daily");
+    Err(LowerError::invalid("spec.snapshotPolicy.schedule", message))
+}
+
+/// Whether a change may restart the VM. Its disks are kept in any case.
+pub(super) fn update(
+    strategy: Option<&UpdateStrategy>,
+) -> Result<Option<ReconfigurePolicy>, LowerError> {
+    let Some(strategy) = strategy else {
+        return Ok(None);
+    };
+    let rolling = strategy.rolling_update.as_ref();
+    let down = rolling.and_then(|r| r.max_unavailable).unwrap_or(0);
+    if down < 0 {
+        let message = "Write 0 to forbid a restart, or 1 to allow it";
+        let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+        return Err(LowerError::invalid(field, message));
+    }
+    let restart = match strategy.type_.as_str() {
+        "Recreate" => RestartPolicy::WhenNeeded,
+        "RollingUpdate" if down > 0 => RestartPolicy::WhenNeeded,
+        "RollingUpdate" => RestartPolicy::Never,
+        other => {
+            let message = format!("There is no type {other:?}. Write Recreate or RollingUpdate");
+            return Err(LowerError::invalid("spec.updateStrategy.type", message));
+        }
+    };
+    Ok(Some(ReconfigurePolicy {
+        restart: Some(restart),
+    }))
+}

@@ -1,0 +1,323 @@
+//! Volumes, devices, user data, nodes, hooks, snapshots, migration, labels.
+
+use polyvirt_api::novacron::IMAGE_SOURCE_ANNOTATION;
+use serde_json::json;
+
+use super::*;
+
+fn of(patch: Value) -> Result<Lowered, LowerError> {
+    World::default().lower(&made_of(&patch))
+}
+
+fn refused(patch: Value) -> String {
+    of(patch).expect_err("refused").field().to_owned()
+}
+
+#[test]
+fn volumes_become_disks() {
+    let volumes = json!({"volumes": [
+        {"name": "Data_1", "size": "100Gi", "storageClass": "fast", "accessMode": "ReadWriteOnce"},
+        {"name": "logs", "size": "1500Mi", "accessMode": "ReadWriteMany"},
+    ]});
+    let found = of(volumes.clone()).unwrap();
+    let disks: Vec<_> = found
+        .vm
+        .spec
+        .disks
+        .iter()
+        .map(|d| (d.name.as_str(), d.size_gib, d.storage_class.as_deref()))
+        .collect();
+    assert_eq!(disks, [("data-1", 100, Some("fast")), ("logs", 2, None)]);
+    assert_eq!(found.ignored, ["spec.template.spec.volumes[1].accessMode"]);
+    let there = World::on(ProviderType::Kubevirt)
+        .lower(&made_of(&volumes))
+        .unwrap();
+    let options = KubevirtOptions::of(&there.vm.spec.class.unwrap().extra_config).unwrap();
+    assert_eq!(
+        options.disks["logs"].access_mode.as_deref(),
+        Some("ReadWriteMany")
+    );
+    assert_eq!(there.ignored, Vec::<String>::new());
+    for (volume, field) in [
+        (json!({"name": "a", "size": "big"}), "size"),
+        (json!({"name": "a", "size": "0"}), "size"),
+        (json!({"name": "!", "size": "1Gi"}), "name"),
+        (
+            json!({"name": "a", "size": "1Gi", "accessMode": "Mine"}),
+            "accessMode",
+        ),
+    ] {
+        let found = refused(json!({"volumes": [volume]}));
+        assert_eq!(found, format!("spec.template.spec.volumes[0].{field}"));
+    }
+    let twice = json!([{"name": "a", "size": "1Gi"}, {"name": "A", "size": "1Gi"}]);
+    assert_eq!(
+        refused(json!({ "volumes": twice })),
+        "spec.template.spec.volumes[1].name"
+    );
+}
+
+#[test]
+fn gpus_are_counted_or_named() {
+    let gpu =
+        json!({"devices": [{"type": "gpu", "vendor": "nvidia", "model": "tesla-t4", "count": 2}]});
+    let found = of(gpu.clone()).unwrap().vm.spec;
+    let config = found.resources.unwrap().gpu.unwrap();
+    assert_eq!(
+        (config.count, config.type_.as_deref()),
+        (2, Some("tesla-t4"))
+    );
+    let there = World::on(ProviderType::Kubevirt)
+        .lower(&made_of(&gpu))
+        .unwrap()
+        .vm
+        .spec;
+    assert_eq!(there.resources, None);
+    let options = KubevirtOptions::of(&there.class.unwrap().extra_config).unwrap();
+    let names: Vec<_> = options
+        .gpus
+        .iter()
+        .map(|g| (g.name.as_str(), g.device_name.as_str()))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("gpu1", "nvidia.com/tesla-t4"),
+            ("gpu2", "nvidia.com/tesla-t4")
+        ]
+    );
+}
+
+#[test]
+fn devices_that_only_kubevirt_gives_are_told_elsewhere() {
+    let devices = json!({"devices": [
+        {"type": "gpu", "vendor": "nvidia", "model": "a100"},
+        {"type": "gpu", "vendor": "amd", "model": "mi300"},
+        {"type": "pci", "model": "intel.com/qat"},
+    ]});
+    let found = of(devices.clone()).unwrap();
+    assert_eq!(
+        found.ignored,
+        [
+            "spec.template.spec.devices[1]",
+            "spec.template.spec.devices[2]"
+        ]
+    );
+    let there = World::on(ProviderType::Kubevirt)
+        .lower(&made_of(&devices))
+        .unwrap();
+    let options = KubevirtOptions::of(&there.vm.spec.class.unwrap().extra_config).unwrap();
+    assert_eq!(options.host_devices[0].device_name, "intel.com/qat");
+    assert_eq!(options.gpus.len(), 2);
+    assert_eq!(there.ignored, Vec::<String>::new());
+    let none = json!({"devices": [{"type": "gpu", "count": 0}]});
+    assert_eq!(refused(none), "spec.template.spec.devices[0].count");
+}
+
+#[test]
+fn user_data_is_cloud_init_or_ignition() {
+    let text = "#cloud-config\npackages: [nginx]\n";
+    let found = of(json!({ "userData": text }))
+        .unwrap()
+        .vm
+        .spec
+        .user_data
+        .unwrap();
+    assert_eq!(found.cloud_init.unwrap().inline.as_deref(), Some(text));
+    let text = "{\"ignition\": {\"version\": \"3.4.0\"}}";
+    let found = of(json!({ "userData": text }))
+        .unwrap()
+        .vm
+        .spec
+        .user_data
+        .unwrap();
+    assert_eq!(found.ignition.unwrap().inline.as_deref(), Some(text));
+    assert_eq!(
+        of(json!({"userData": "  \n"})).unwrap().vm.spec.user_data,
+        None
+    );
+}
+
+fn nodes(operator: &str, values: Value) -> Value {
+    let term = json!({"matchExpressions": [
+        {"key": "node.novacron.io/region", "operator": operator, "values": values},
+    ]});
+    json!({
+        "nodeSelector": {"node.novacron.io/type": "compute"},
+        "affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+        }},
+    })
+}
+
+#[test]
+fn nodes_are_chosen_by_labels() {
+    let wanted = nodes("In", json!(["us-east-1", "us-west-2"]));
+    let found = of(wanted.clone()).unwrap().vm.spec.placement.unwrap();
+    assert_eq!(found.node_selector["node.novacron.io/type"], "compute");
+    assert_eq!(
+        serde_json::to_value(found.affinity).unwrap(),
+        wanted["affinity"]
+    );
+    let there = World::on(ProviderType::Kubevirt)
+        .lower(&made_of(&wanted))
+        .unwrap()
+        .vm
+        .spec;
+    assert_eq!(there.placement, None);
+    let options = KubevirtOptions::of(&there.class.unwrap().extra_config).unwrap();
+    assert_eq!(options.node_selector["node.novacron.io/type"], "compute");
+    assert_eq!(options.affinity.unwrap(), wanted["affinity"]);
+    for (operator, values) in [
+        ("Near", json!([])),
+        ("In", json!([])),
+        ("Exists", json!(["x"])),
+        ("Gt", json!(["much"])),
+    ] {
+        let field = refused(nodes(operator, values));
+        assert!(
+            field.ends_with("nodeSelectorTerms[0].matchExpressions[0].operator"),
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn hooks_go_on_or_are_told() {
+    let get = json!({"path": "/drain", "port": 8080, "scheme": "https"});
+    let gate = json!({"path": "/", "port": 80, "host": "gate.example"});
+    let found = of(json!({"lifecycle": {
+        "preStart": {"httpGet": gate},
+        "postStart": {"exec": {"command": ["/bin/true"]}},
+        "preStop": {"httpGet": get, "timeoutSeconds": 60},
+    }}))
+    .unwrap();
+    let lifecycle = serde_json::to_value(found.vm.spec.lifecycle).unwrap();
+    assert_eq!(
+        lifecycle["postStart"]["exec"]["command"],
+        json!(["/bin/true"])
+    );
+    assert_eq!(
+        lifecycle["preStop"]["httpGet"],
+        json!({"path": "/drain", "port": 8080, "scheme": "HTTPS"})
+    );
+    assert_eq!(
+        found.ignored,
+        [
+            "spec.template.spec.lifecycle.preStart",
+            "spec.template.spec.lifecycle.preStop.timeoutSeconds"
+        ]
+    );
+    for (hooks, field) in [
+        (
+            json!({"preStart": {"exec": {"command": ["x"]}}}),
+            "preStart.exec",
+        ),
+        (
+            json!({"preStart": {"httpGet": {"path": "/", "port": 80}}}),
+            "preStart.httpGet.host",
+        ),
+        (json!({"preStop": {"timeoutSeconds": 5}}), "preStop"),
+        (
+            json!({"preStop": {"exec": {"command": []}}}),
+            "preStop.exec.command",
+        ),
+        (
+            json!({"preStop": {"httpGet": {"path": "/", "port": 0}}}),
+            "preStop.httpGet.port",
+        ),
+        (
+            json!({"preStop": {"httpGet": {"path": "/", "port": 1, "scheme": "gopher"}}}),
+            "preStop.httpGet.scheme",
+        ),
+        (
+            json!({"postStart": {"exec": {"command": ["x"]}, "timeoutSeconds": 0}}),
+            "postStart.timeoutSeconds",
+        ),
+    ] {
+        assert_eq!(
+            refused(json!({ "lifecycle": hooks })),
+            format!("spec.template.spec.lifecycle.{field}")
+        );
+    }
+}
+
+#[test]
+fn a_snapshot_policy_becomes_a_schedule() {
+    let policy =
+        |value: Value| World::default().lower(&vm(&json!({"spec": {"snapshotPolicy": value}})));
+    let found = policy(json!({"schedule": "0 2 * * *", "retention": 7}))
+        .unwrap()
+        .snapshot
+        .unwrap();
+    assert_eq!(found.metadata.name.as_deref(), Some("my-vm-scheduled"));
+    assert!(found.metadata.owner_references.is_some());
+    let spec = serde_json::to_value(found.spec).unwrap();
+    assert_eq!(spec["vmRef"]["name"], "my-vm");
+    assert_eq!(spec["schedule"]["cronSpec"], "0 2 * * *");
+    assert_eq!(spec["schedule"]["enabled"], true);
+    assert_eq!(spec["retentionPolicy"]["maxCount"], 7);
+    for none in [json!({}), json!({"retention": 3}), json!({"schedule": " "})] {
+        assert_eq!(policy(none).unwrap().snapshot, None);
+    }
+    let all = policy(json!({"schedule": "@daily", "retention": 0}))
+        .unwrap()
+        .snapshot
+        .unwrap();
+    assert_eq!(all.spec.retention_policy.unwrap().max_count, None);
+    for (bad, field) in [
+        (json!({"schedule": "often"}), "schedule"),
+        (
+            json!({"schedule": "0 2 * * *", "retention": 101}),
+            "retention",
+        ),
+        (json!({"retention": -1}), "retention"),
+    ] {
+        let found = policy(bad).expect_err("refused");
+        assert_eq!(found.field(), format!("spec.snapshotPolicy.{field}"));
+    }
+}
+
+#[test]
+fn a_migration_policy_is_read_and_told() {
+    let readme = json!({"allowLiveMigration": true, "compression": true, "encrypted": true, "bandwidth": "10Gbps"});
+    let found = lowered(&vm(&json!({"spec": {"migrationPolicy": readme}})));
+    let terms = MigrationTerms {
+        live: Live::Allowed,
+        bytes_per_second: Some(1_250_000_000),
+    };
+    assert_eq!(found.migration, terms);
+    let told =
+        ["compression", "encrypted", "bandwidth"].map(|f| format!("spec.migrationPolicy.{f}"));
+    assert_eq!(found.ignored, told);
+    assert_eq!(lowered(&vm(&json!({}))).migration.live, Live::Forbidden);
+}
+
+#[test]
+fn labels_go_on_but_none_of_ours() {
+    let marked = vm(&json!({
+        "metadata": {"annotations": {"virtrigaud.io/paused": "true", "mine": "no"}},
+        "spec": {"template": {"metadata": {
+            "labels": {"app": "web", "polyvirt.io/identity": "x"},
+            "annotations": {"note": "1", "virtrigaud.io/force-delete": "true", "infra.virtrigaud.io/x": "y"},
+        }}},
+    }));
+    let meta = lowered(&marked).vm.metadata;
+    assert_eq!(
+        meta.labels,
+        Some([("app".to_owned(), "web".to_owned())].into())
+    );
+    let annotations = meta.annotations.unwrap();
+    let keys: Vec<_> = annotations.keys().map(String::as_str).collect();
+    assert_eq!(
+        keys,
+        [
+            "note",
+            IMAGE_SOURCE_ANNOTATION,
+            LOWERED_ANNOTATION,
+            "virtrigaud.io/paused"
+        ]
+    );
+    let plain = lowered(&vm(&json!({}))).vm.metadata.annotations.unwrap();
+    assert_ne!(plain[LOWERED_ANNOTATION], annotations[LOWERED_ANNOTATION]);
+}

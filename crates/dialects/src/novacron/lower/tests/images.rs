@@ -1,0 +1,109 @@
+//! Where the first disk comes from.
+
+use serde_json::json;
+
+use super::*;
+
+fn source(text: &str) -> Result<Lowered, LowerError> {
+    World::default().lower(&made_of(&json!({"image": {"source": text}})))
+}
+
+#[test]
+fn every_scheme_is_understood() {
+    let in_place = |value: Value| json!({ "image": value });
+    for (text, expected) in [
+        (
+            "http://x.example/a.qcow2",
+            in_place(json!({"http": {"url": "http://x.example/a.qcow2"}})),
+        ),
+        (
+            "https://x.example/a.qcow2",
+            in_place(json!({"http": {"url": "https://x.example/a.qcow2"}})),
+        ),
+        (
+            "pvc://team/golden",
+            in_place(json!({"dataVolume": {"name": "golden", "namespace": "team"}})),
+        ),
+        (
+            "pvc://golden",
+            in_place(json!({"dataVolume": {"name": "golden"}})),
+        ),
+        (
+            "registry://quay.example/a/b:1",
+            in_place(json!({"registry": {"image": "quay.example/a/b:1"}})),
+        ),
+        (
+            "docker://quay.example:5000/a/b",
+            in_place(json!({"registry": {"image": "quay.example:5000/a/b:latest"}})),
+        ),
+        (
+            "marketplace://golden",
+            json!({"imageRef": {"name": "golden-3"}}),
+        ),
+        (
+            "ubuntu-22.04",
+            json!({"imageRef": {"name": "ubuntu-22.04"}}),
+        ),
+    ] {
+        let found = source(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let spec = serde_json::to_value(&found.vm.spec).unwrap();
+        assert!(
+            crate::shared::same::covers(&spec, &expected),
+            "{text}: {spec}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_image_is_refused_with_advice() {
+    for text in [
+        "",
+        "ftp://x",
+        "marketplace://",
+        "Ubuntu 22",
+        "https://",
+        "pvc://a/b/c",
+        "registry:// x",
+    ] {
+        let error = source(text).expect_err(text);
+        assert_eq!(error.field(), "spec.template.spec.image.source");
+        assert!(error.message().contains("marketplace://name"), "{error}");
+    }
+    let broken = source("marketplace://broken").expect_err("broken");
+    assert!(broken.message().contains("no image"), "{broken}");
+}
+
+#[test]
+fn an_unknown_name_of_the_marketplace_says_what_to_do() {
+    let error = source("marketplace://plan9").expect_err("unknown");
+    assert!(matches!(error, LowerError::Missing { .. }), "{error:?}");
+    for word in [
+        "VMImage plan9",
+        "polyvirt.io/marketplace: plan9",
+        "polyvirt-system/polyvirt-image-catalogue",
+    ] {
+        assert!(error.message().contains(word), "{error}");
+    }
+}
+
+#[test]
+fn another_catalogue_does_not_change_a_vm_that_was_made() {
+    let before = lowered(&vm(&json!({}))).vm;
+    let later = World {
+        before: Some(before.clone()),
+        url: "https://images.example/newer.img",
+        ..World::default()
+    };
+    assert_eq!(later.lower(&vm(&json!({}))).unwrap().vm.spec, before.spec);
+    let other = made_of(&json!({"image": {"source": "https://images.example/mine.img"}}));
+    let found = later.lower(&other).unwrap().vm.spec.image.unwrap();
+    assert_eq!(found.http.unwrap().url, "https://images.example/mine.img");
+}
+
+#[test]
+fn a_pull_policy_that_nobody_keeps_is_told() {
+    for (policy, told) in [("IfNotPresent", 0), ("Always", 1), ("Never", 1)] {
+        let image = json!({"image": {"source": "golden", "pullPolicy": policy}});
+        assert_eq!(lowered(&made_of(&image)).ignored.len(), told, "{policy}");
+    }
+}

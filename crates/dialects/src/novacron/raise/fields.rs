@@ -1,0 +1,62 @@
+//! The plain fields of the status.
+
+use polyvirt_api::infra::{self, VMSnapshotInfo};
+use polyvirt_api::novacron::{
+    MigrationStatus, ResourceUsage, SnapshotStatus, Usage, VirtualMachineStatus,
+};
+
+use super::{Facts, phase};
+use crate::shared::size::binary_quantity;
+
+const MIB: u64 = 1 << 20;
+
+pub(super) fn fill(status: &mut VirtualMachineStatus, facts: &Facts<'_>, phase: &str) {
+    let Some(made) = facts.made.and_then(|vm| vm.status.as_ref()) else {
+        return;
+    };
+    let runs = matches!(phase, phase::RUNNING | phase::MIGRATING);
+    status.node_name = made.host.clone().filter(|_| runs);
+    status.vm_id = made.id.clone().filter(|id| !id.is_empty());
+    status.ip_addresses.clone_from(&made.ips);
+    status.snapshots = made.snapshots.iter().map(snapshot).collect();
+    status.resources = resources(facts, made);
+    status.migration = (phase == phase::MIGRATING).then(|| migration(status));
+}
+
+fn snapshot(info: &VMSnapshotInfo) -> SnapshotStatus {
+    let bytes = info.size_bytes.and_then(|b| u64::try_from(b).ok());
+    SnapshotStatus {
+        name: info.name.clone(),
+        created_at: info.creation_time.clone(),
+        size: bytes.filter(|b| *b > 0).map(binary_quantity),
+    }
+}
+
+/// What it has; what it uses is told where the provider tells.
+fn resources(facts: &Facts<'_>, made: &infra::VirtualMachineStatus) -> Option<ResourceUsage> {
+    made.id.as_ref()?;
+    let size = made.current_resources.as_ref();
+    let memory = size.and_then(|s| u64::try_from(s.memory_mib?).ok()?.checked_mul(MIB));
+    let disk = &facts.vm.spec.template.spec.resources.disk;
+    Some(ResourceUsage {
+        cpu: size.and_then(|s| s.cpu).map(|n| has(n.to_string())),
+        memory: memory.map(|bytes| has(binary_quantity(bytes))),
+        disk: Some(has(disk.clone())),
+    })
+}
+
+fn has(amount: String) -> Usage {
+    Usage {
+        available: Some(amount),
+        ..Usage::default()
+    }
+}
+
+/// How far it is nobody tells.
+fn migration(status: &VirtualMachineStatus) -> MigrationStatus {
+    let known = status.migration.clone().unwrap_or_default();
+    MigrationStatus {
+        state: Some("running".to_owned()),
+        ..known
+    }
+}

@@ -1,0 +1,181 @@
+//! Every form of the README is taken under strict validation, and runs.
+
+use polyvirt_api::infra::{VMNetworkAttachment, VMSnapshot};
+
+use super::*;
+use crate::world::pair;
+
+fn migration() -> Value {
+    json!({"allowLiveMigration": true, "compression": true, "encrypted": true, "bandwidth": "10Gbps"})
+}
+
+fn gpu() -> Value {
+    json!([{"type": "gpu", "vendor": "nvidia", "model": "tesla-t4", "count": 1}])
+}
+
+fn interfaces() -> Value {
+    json!([
+        {"name": "management", "type": "bridge",
+         "ipv4": {"method": "static", "address": "10.0.1.10/24", "gateway": "10.0.1.1"}},
+        {"name": "data", "type": "sr-iov", "ipv4": {"method": "dhcp"}},
+    ])
+}
+
+const USER_DATA: &str = "#cloud-config
+users:
+  - name: admin
+    ssh_authorized_keys:
+      - ssh-rsa AAAAB3...
+packages:
+  - docker.io
+  - nginx
+runcmd:
+  - docker run -d nginx
+";
+
+fn nodes() -> Value {
+    let region = json!({"key": "node.novacron.io/region", "operator": "In", "values": ["us-east-1", "us-west-2"]});
+    json!({
+        "nodeSelector": {"node.novacron.io/type": "compute", "node.novacron.io/gpu": "true"},
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [region]}],
+        }}},
+    })
+}
+
+#[tokio::test]
+async fn everything_at_once() {
+    let (world, kvm) = furnished("nova-all").await;
+    let mut whole = made_of(json!({
+        "devices": gpu(), "networks": interfaces(), "userData": USER_DATA,
+        "volumes": [{"name": "data", "size": "100Gi", "storageClass": "fast", "accessMode": "ReadWriteOnce"}],
+    }));
+    merge(&mut whole, &made_of(nodes()));
+    merge(
+        &mut whole,
+        &json!({"spec": {
+            "migrationPolicy": migration(),
+            "snapshotPolicy": {"schedule": "0 2 * * *", "retention": 7},
+            "updateStrategy": {"type": "Recreate"},
+        }}),
+    );
+    let stored = apply(&world, readme("everything", whole)).await;
+    let stored = serde_json::to_value(stored.spec.template.spec).unwrap();
+    assert_eq!(stored["affinity"], nodes()["affinity"]);
+    let vm = stands(&world, "everything", "Running").await;
+    assert_eq!(
+        condition(&vm, "LiveMigratable"),
+        pair("True", "MigrationEnabled")
+    );
+    let spec = world.get::<infra::VirtualMachine>("everything").await.spec;
+    let spec = serde_json::to_value(spec).unwrap();
+    for (path, expected) in [
+        ("/networks/0/ipAddress", json!("10.0.1.10")),
+        ("/networks/1/networkRef/name", json!("everything-data")),
+        ("/disks/0/sizeGiB", json!(100)),
+        ("/userData/cloudInit/inline", json!(USER_DATA)),
+        ("/resources/gpu/type", json!("tesla-t4")),
+        ("/placement/nodeSelector", nodes()["nodeSelector"].clone()),
+        ("/placement/affinity", nodes()["affinity"].clone()),
+        ("/reconfigurePolicy/restart", json!("WhenNeeded")),
+    ] {
+        assert_eq!(spec.pointer(path), Some(&expected), "{path}");
+    }
+    let schedule = world
+        .until("everything-scheduled", "there", |_: &VMSnapshot| true)
+        .await;
+    let cron = schedule.spec.schedule.unwrap().cron_spec;
+    assert_eq!(cron.as_deref(), Some("0 2 * * *"));
+    world.delete::<VirtualMachine>("everything").await;
+    world.gone::<VirtualMachine>("everything").await;
+    world.gone::<VMSnapshot>("everything-scheduled").await;
+    world.gone::<VMNetworkAttachment>("everything-data").await;
+    assert!(kvm.vms().is_empty());
+}
+
+#[tokio::test]
+async fn the_fragments_are_patches_of_a_vm_that_runs() {
+    let (world, _kvm) = furnished("nova-patches").await;
+    apply(&world, readme("my-vm", json!({}))).await;
+    stands(&world, "my-vm", "Running").await;
+    for fragment in [
+        json!({"spec": {"migrationPolicy": migration()}}),
+        json!({"spec": {"snapshotPolicy": {"schedule": "0 2 * * *", "retention": 7}}}),
+        made_of(json!({"userData": USER_DATA})),
+        made_of(nodes()),
+    ] {
+        patch(&world, "my-vm", fragment).await;
+    }
+    let enabled = |vm: &VirtualMachine| {
+        let all = vm.status.iter().flat_map(|s| &s.conditions);
+        let mut live = all.filter(|c| c.type_ == "LiveMigratable");
+        live.any(|c| c.status == "True")
+    };
+    world.until("my-vm", "migratable", enabled).await;
+    world
+        .until("my-vm-scheduled", "there", |_: &VMSnapshot| true)
+        .await;
+    let placed = |vm: &infra::VirtualMachine| vm.spec.placement.is_some();
+    world.until("my-vm", "placed", placed).await;
+    stands(&world, "my-vm", "Running").await;
+    patch(&world, "my-vm", json!({"spec": {"snapshotPolicy": null}})).await;
+    world.gone::<VMSnapshot>("my-vm-scheduled").await;
+}
+
+#[tokio::test]
+async fn each_fragment_is_a_form_of_its_own() {
+    let (world, kvm) = furnished("nova-forms").await;
+    let forms = [
+        ("gpu", made_of(json!({"devices": gpu()}))),
+        ("nics", made_of(json!({"networks": interfaces()}))),
+        ("cloud-init", made_of(json!({"userData": USER_DATA}))),
+        ("affinity", made_of(nodes())),
+        (
+            "url",
+            made_of(json!({"image": {"source": "https://images.example/a.qcow2"}})),
+        ),
+        (
+            "hooks",
+            made_of(json!({"lifecycle": {
+                "postStart": {"exec": {"command": ["/bin/true"]}},
+                "preStop": {"httpGet": {"path": "/drain", "port": 8080}},
+            }})),
+        ),
+        (
+            "dual",
+            made_of(json!({"networks": [{"name": "lan", "type": "macvlan",
+            "ipv4": {"method": "static", "address": "10.0.1.10/24"}, "ipv6": {"method": "auto"}}]})),
+        ),
+    ];
+    for (name, form) in &forms {
+        apply(&world, readme(name, form.clone())).await;
+    }
+    for (name, _) in &forms {
+        stands(&world, name, "Running").await;
+    }
+    assert_eq!(kvm.vms().len(), forms.len());
+    let told = world.get::<VirtualMachine>("nics").await;
+    assert_eq!(
+        condition(&told, "FieldsHonoured"),
+        pair("False", "FieldsIgnored")
+    );
+}
+
+#[tokio::test]
+async fn policies_alone_are_no_vm() {
+    let world = World::empty("nova-policies").await;
+    for spec in [
+        json!({"migrationPolicy": migration()}),
+        json!({"snapshotPolicy": {"schedule": "0 2 * * *", "retention": 7}}),
+    ] {
+        let object = json!({
+            "apiVersion": "novacron.io/v1alpha1", "kind": "VirtualMachine",
+            "metadata": {"name": "my-vm"}, "spec": spec,
+        });
+        let api = world.api::<VirtualMachine>();
+        let params = PatchParams::apply("kubectl");
+        let refused = api.patch("my-vm", &params, &Patch::Apply(&object)).await;
+        let why = refused.expect_err("refused").to_string();
+        assert!(why.contains("spec.template: Required value"), "{why}");
+    }
+}
