@@ -6,10 +6,12 @@ use polyvirt_api::infra::{PowerState, VMSnapshot, VirtualMachine};
 use polyvirt_plan::Reason;
 use polyvirt_provider_mock::{Mock, MockConfig, Rpc};
 use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
 
 use crate::snapshots::{calls, is_ready, on};
+use crate::support::events::Told;
 use crate::support::look::runs;
-use crate::support::world::Manifest;
+use crate::support::world::{Manifest, PATIENCE};
 use crate::support::{World, message, reason, vm};
 
 fn with_hooks(lifecycle: Value) -> Manifest<VirtualMachine> {
@@ -56,11 +58,12 @@ async fn commands_are_run_after_the_start_and_before_the_stop_and_their_word_is_
     world.edit_spec("web", json!({"powerState": "Off"})).await;
     world.vm("web", "is off", is_off).await;
     assert_eq!(calls(&mock, Rpc::GuestExec), 2);
-    let all = world.events("web").await;
-    assert!(
-        all.iter().any(|e| e.note.contains("preStop: good bye")),
-        "{all:#?}"
-    );
+    let is_told = |e: &Told| e.note == "spec.lifecycle.preStop: good bye";
+    let deadline = Instant::now() + PATIENCE;
+    while !world.events("web").await.iter().any(is_told) {
+        assert!(Instant::now() < deadline, "its last word is not told");
+        sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::support::fleet::Route;
 use crate::support::look::{condition, id, ready, runs, says};
 use crate::support::wire::{Services, WireServer};
-use crate::support::world::{HYPERVISOR, Manifest, eventually};
+use crate::support::world::{HYPERVISOR, eventually};
 use crate::support::{World, message, reason, snapshot, vm};
 
 /// A hypervisor that takes its time for snapshots.
@@ -249,20 +249,18 @@ async fn two_snapshots_of_one_name_on_the_hypervisor_are_two() {
 }
 
 #[tokio::test]
-async fn a_schedule_is_named_as_not_honoured() {
-    let (world, _mock) = with_vm("snap-schedule", MockConfig::default()).await;
-    let schedule = json!({"schedule": {"enabled": true, "cronSpec": "@daily"}});
-    let scheduled: Manifest<VMSnapshot> = snapshot("nightly", "web").spec(schedule);
-    world.create(scheduled).await;
-    let done = until_ready(&world, "nightly").await;
-    assert!(says(
-        &done,
-        "FieldsHonoured",
-        "False",
-        Reason::FieldsIgnored
-    ));
-    let told = condition(&done, "FieldsHonoured").expect("told");
+async fn what_has_taken_a_snapshot_does_not_become_a_schedule_and_says_so() {
+    let (world, mock) = with_vm("snap-schedule", MockConfig::default()).await;
+    world.create(snapshot("nightly", "web")).await;
+    until_ready(&world, "nightly").await;
+    let schedule = json!({"spec": {"schedule": {"enabled": true, "cronSpec": "@daily"}}});
+    world.edit::<VMSnapshot>("nightly", schedule).await;
+    let named = |s: &VMSnapshot| says(s, "FieldsHonoured", "False", Reason::FieldsIgnored);
+    let told = world.until("nightly", "names the field", named).await;
+    let told = condition(&told, "FieldsHonoured").expect("told");
     assert!(told.message.contains("spec.schedule"), "{}", told.message);
+    until_ready(&world, "nightly").await;
+    assert_eq!(on(&mock).len(), 1);
 }
 
 async fn a_life_on_a_foreign_provider(tasks: TaskMode) {
