@@ -21,6 +21,8 @@ pub async fn everything(cluster: &Cluster) {
     )
     .await;
     snapshot(cluster).await;
+    novacron(cluster).await;
+    placement(cluster).await;
     remote_provider(cluster).await;
     machines(cluster).await;
     for object in plain.iter().rev() {
@@ -58,6 +60,42 @@ async fn seen(cluster: &Cluster, version: &str, kind: &str, name: &str, path: &s
 
 async fn is_there(cluster: &Cluster, version: &str, kind: &str, name: &str) {
     seen(cluster, version, kind, name, "/metadata/name", name).await;
+}
+
+async fn novacron(cluster: &Cluster) {
+    let version = "novacron.io/v1alpha1";
+    let mut vm = sample("novacron.yaml").remove(1);
+    vm["spec"]["snapshotPolicy"] = json!({"schedule": "0 2 * * *", "retention": 7});
+    cluster.apply(vm.clone()).await;
+    let phase = "/status/phase";
+    seen(
+        cluster,
+        version,
+        "VirtualMachine",
+        "my-vm",
+        phase,
+        "Running",
+    )
+    .await;
+    cluster.delete(&vm).await;
+}
+
+/// A rule that a VM is made by.
+async fn placement(cluster: &Cluster) {
+    let policy = json!({
+        "apiVersion": INFRA, "kind": "VMPlacementPolicy",
+        "metadata": {"name": "anywhere", "namespace": "default"},
+        "spec": {},
+    });
+    let mut vm = sample("mock.yaml").pop().unwrap();
+    vm["metadata"]["name"] = json!("placed");
+    vm["spec"]["placementRef"] = json!({"name": "anywhere"});
+    cluster.apply(policy.clone()).await;
+    cluster.apply(vm.clone()).await;
+    let phase = "/status/phase";
+    seen(cluster, INFRA, "VirtualMachine", "placed", phase, "Running").await;
+    cluster.delete(&vm).await;
+    cluster.delete(&policy).await;
 }
 
 /// There is no kubelet here, so its pods never come; all that stands around them does.
