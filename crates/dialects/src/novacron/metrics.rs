@@ -146,16 +146,16 @@ impl Metrics {
         if counted.get(vm) == now.as_ref() {
             return;
         }
-        let before = match &now {
-            Some(now) => counted.insert(vm.clone(), now.clone()),
+        let used = now.as_ref().map(|now| now.used).unwrap_or_default();
+        if let Some(now) = &now {
+            self.add(&now.phase, 1);
+        }
+        let before = match now {
+            Some(now) => counted.insert(vm.clone(), now),
             None => counted.remove(vm),
         };
         if let Some(before) = before {
             self.add(&before.phase, -1);
-        }
-        let used = now.as_ref().map(|now| now.used).unwrap_or_default();
-        if let Some(now) = &now {
-            self.add(&now.phase, 1);
         }
         let has_room = counted.len() <= MOST_SERIES;
         show(&self.cpu, vm, used.cpu_cores.filter(|_| has_room));

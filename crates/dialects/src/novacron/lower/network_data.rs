@@ -31,8 +31,9 @@ pub(super) fn is_needed(cards: &[Card]) -> bool {
 /// 02 says that nobody sells cards with it. The same VM always gets the same.
 pub(super) fn mac(uid: &str, card: &str) -> String {
     let digest = Sha256::digest(format!("{uid}/{card}").as_bytes());
-    let [a, b, c, d, e] = [digest[0], digest[1], digest[2], digest[3], digest[4]];
-    format!("02:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}")
+    let bytes = digest.iter().take(5).map(|byte| format!("{byte:02x}"));
+    let bytes: Vec<_> = bytes.collect();
+    format!("02:{}", bytes.join(":"))
 }
 
 fn ethernet(card: &Card, mac: &str) -> Value {

@@ -56,9 +56,10 @@ pub(super) fn migration(
         }
     }
     Ok(MigrationTerms {
-        live: match policy.allow_live_migration {
-            true => Live::Allowed,
-            false => Live::Forbidden,
+        live: if policy.allow_live_migration {
+            Live::Allowed
+        } else {
+            Live::Forbidden
         },
         bytes_per_second: rate,
     })

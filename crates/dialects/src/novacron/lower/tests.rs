@@ -1,4 +1,8 @@
 //! What a VM becomes, row by row.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "specs are written where they are used"
+)]
 
 mod extras;
 mod images;

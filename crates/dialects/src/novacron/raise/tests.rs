@@ -1,4 +1,8 @@
 //! What people read, row by row.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "specs are written where they are used"
+)]
 
 use polyvirt_api::infra::ProviderType;
 use serde_json::{Value, json};

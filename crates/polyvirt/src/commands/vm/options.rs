@@ -153,8 +153,9 @@ pub struct Stop {
 pub struct Snapshot {
     /// The VirtualMachine
     pub name: String,
-    /// The VMSnapshot; without it that of the VM and the time
-    pub snapshot: Option<String>,
+    /// Name of the VMSnapshot; without it that of the VM and the time
+    #[arg(value_name = "SNAPSHOT")]
+    pub called: Option<String>,
     /// Keep the memory, too: the guest goes on from that moment
     #[arg(long)]
     pub memory: bool,

@@ -40,7 +40,7 @@ pub async fn take(cluster: &Cluster, options: &Snapshot) -> anyhow::Result<()> {
 }
 
 fn wanted(options: &Snapshot, now: Timestamp) -> VMSnapshot {
-    let name = options.snapshot.clone();
+    let name = options.called.clone();
     let name =
         name.unwrap_or_else(|| format!("{}-{}", options.name, now.strftime("%Y%m%d-%H%M%S")));
     let spec = VMSnapshotSpec {
@@ -213,10 +213,10 @@ mod tests {
     use super::*;
     use crate::commands::vm::options::Wait;
 
-    fn options(snapshot: Option<&str>) -> Snapshot {
+    fn options(called: Option<&str>) -> Snapshot {
         Snapshot {
             name: "web".to_owned(),
-            snapshot: snapshot.map(ToOwned::to_owned),
+            called: called.map(ToOwned::to_owned),
             memory: true,
             no_quiesce: false,
             description: None,
