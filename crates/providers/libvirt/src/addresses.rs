@@ -195,9 +195,9 @@ async fn ask(core: &Core, vm: &Vm, source: &Source) -> Option<Told> {
 mod tests {
     use super::*;
 
-    fn source(run: i32, way: Way) -> Option<Source> {
+    fn source(run: i32, way: Way) -> Source {
         let macs = vec!["02:00:00:00:00:01".to_owned()];
-        Some(Source { run, way, macs })
+        Source { run, way, macs }
     }
 
     fn told(address: &str) -> Told {
@@ -211,33 +211,33 @@ mod tests {
     #[test]
     fn a_guest_at_rest_begins_no_turn() {
         let mut asking = Asking::default();
-        let (_, turn) = asking.turn_to(source(1, Way::Agent));
+        let (_, turn) = asking.turn_to(Some(source(1, Way::Agent)));
         asking.learn(&turn.expect("begins"), told("10.0.0.1"));
         for _ in 0..3 {
-            let (known, turn) = asking.turn_to(source(1, Way::Agent));
+            let (known, turn) = asking.turn_to(Some(source(1, Way::Agent)));
             assert!(turn.is_none());
             assert_eq!(known, told("10.0.0.1"));
         }
         asking.ask_again(Again::Happened);
         asking.ask_again(Again::Repair);
-        let (known, turn) = asking.turn_to(source(1, Way::Agent));
+        let (known, turn) = asking.turn_to(Some(source(1, Way::Agent)));
         assert!(turn.is_some(), "what happened is not forgotten");
         assert_eq!(known, told("10.0.0.1"), "it is known until it changes");
-        assert!(asking.turn_to(source(1, Way::Agent)).1.is_none());
+        assert!(asking.turn_to(Some(source(1, Way::Agent))).1.is_none());
     }
 
     #[test]
     fn what_was_told_holds_as_long_as_it_can_be_true() {
         use Way::{Agent, Leases};
         for (before, after, holds) in [
-            (source(1, Leases), source(1, Agent), true),
-            (source(1, Leases), source(1, Leases), true),
-            (source(1, Agent), source(1, Leases), false),
-            (source(1, Agent), source(2, Agent), false),
+            (source(1, Leases), Some(source(1, Agent)), true),
+            (source(1, Leases), Some(source(1, Leases)), true),
+            (source(1, Agent), Some(source(1, Leases)), false),
+            (source(1, Agent), Some(source(2, Agent)), false),
             (source(1, Agent), None, false),
         ] {
             let mut asking = Asking::default();
-            let (_, turn) = asking.turn_to(before.clone());
+            let (_, turn) = asking.turn_to(Some(before.clone()));
             asking.learn(&turn.expect("begins"), told("10.0.0.1"));
             let (known, _) = asking.turn_to(after.clone());
             assert_eq!(known == told("10.0.0.1"), holds, "{before:?} {after:?}");
@@ -247,10 +247,13 @@ mod tests {
     #[test]
     fn an_answer_of_an_earlier_turn_is_not_believed() {
         let mut asking = Asking::default();
-        let (_, first) = asking.turn_to(source(1, Way::Agent));
-        asking.turn_to(source(2, Way::Agent));
+        let (_, first) = asking.turn_to(Some(source(1, Way::Agent)));
+        asking.turn_to(Some(source(2, Way::Agent)));
         asking.learn(&first.expect("began"), told("10.0.0.9"));
-        assert_eq!(asking.turn_to(source(2, Way::Agent)).0, Told::default());
+        assert_eq!(
+            asking.turn_to(Some(source(2, Way::Agent))).0,
+            Told::default()
+        );
     }
 
     #[test]
@@ -261,9 +264,12 @@ mod tests {
             );
             Source::of(&Machine::read(&text).expect("sound"), 1)
         };
-        assert_eq!(machine("connected", "user"), source(1, Way::Agent));
-        assert_eq!(machine("connected", "network"), source(1, Way::Agent));
-        assert_eq!(machine("disconnected", "network"), source(1, Way::Leases));
+        assert_eq!(machine("connected", "user"), Some(source(1, Way::Agent)));
+        assert_eq!(machine("connected", "network"), Some(source(1, Way::Agent)));
+        assert_eq!(
+            machine("disconnected", "network"),
+            Some(source(1, Way::Leases))
+        );
         assert_eq!(machine("disconnected", "user"), None);
     }
 }

@@ -97,16 +97,16 @@ async fn vms_are_spread_and_a_host_that_is_away_takes_nothing_with_it() {
     assert_eq!(names, ["hv-a", "hv-b"]);
 
     // Asked for by name, then by room: the second goes where less was given away.
-    let named = hosts.create("named", 1, "hv-b").await;
+    let placed = hosts.create("named", 1, "hv-b").await;
     let roomy = hosts.create("roomy", 2, "").await;
-    assert_eq!(hosts.state(&named).await.host, "hv-b");
+    assert_eq!(hosts.state(&placed).await.host, "hv-b");
     assert_eq!(hosts.state(&roomy).await.host, "hv-a");
     assert_eq!(hosts.b.virsh(&["list", "--all", "--name"]), "named");
     let error = hosts.provider.create(Hosts::desired("x", 9, "hv-c")).await;
     assert_eq!(error.expect_err("no such host").kind, ErrorKind::Invalid);
     // The same VM again is the same VM, wherever it is asked for.
     let again = hosts.create("named", 1, "hv-a").await;
-    assert_eq!(again.id, named.id);
+    assert_eq!(again.id, placed.id);
     // A name is taken on all hosts.
     let other = hosts
         .provider
@@ -132,11 +132,11 @@ async fn vms_are_spread_and_a_host_that_is_away_takes_nothing_with_it() {
         .await
         .expect("the other host answers");
     let power = |vm: &VmRef| listed.iter().find(|s| s.id == vm.id).map(|s| s.power);
-    assert_eq!(power(&named), Some(PowerState::Unknown), "not gone");
+    assert_eq!(power(&placed), Some(PowerState::Unknown), "not gone");
     assert_eq!(power(&roomy), Some(PowerState::Off));
     let unknown = told(&mut stream, |state| state.power == PowerState::Unknown).await;
-    assert_eq!(unknown.id, named.id);
-    let error = hosts.provider.describe(&named.id).await;
+    assert_eq!(unknown.id, placed.id);
+    let error = hosts.provider.describe(&placed.id).await;
     assert_eq!(error.expect_err("unknown").kind, ErrorKind::Unavailable);
     let inventory = hosts.provider.inventory().await.expect("told");
     assert_eq!(inventory.hosts[1].health, HostHealth::Down);
@@ -163,10 +163,10 @@ async fn vms_are_spread_and_a_host_that_is_away_takes_nothing_with_it() {
 
     hosts.b.run();
     told(&mut stream, |state| {
-        state.id == named.id && state.power == PowerState::Off
+        state.id == placed.id && state.power == PowerState::Off
     })
     .await;
-    for vm in [&named, &roomy, &fresh] {
+    for vm in [&placed, &roomy, &fresh] {
         let task = hosts.provider.delete(vm).await.expect("accepted");
         hosts.done(task).await;
         assert_eq!(hosts.provider.describe(&vm.id).await, Ok(None));

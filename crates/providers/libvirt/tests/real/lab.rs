@@ -22,7 +22,7 @@ use crate::host::Host;
 /// Guests that may boot at the same time, over all tests.
 static BOOTS: Semaphore = Semaphore::const_new(2);
 /// How long a guest may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The test guest, built if it is not there.
 pub fn guest_image() -> &'static Path {

@@ -71,11 +71,8 @@ const FIFTY: &str = "many::fifty_vms_are_created_at_once_by_a_small_provider";
 fn memory_kib(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("readable");
     let line = status.lines().find_map(|line| line.strip_prefix(key));
-    let words = line.expect("told").split_whitespace();
-    words
-        .filter_map(|word| word.parse().ok())
-        .next()
-        .expect("a number")
+    let mut words = line.expect("told").split_whitespace();
+    words.find_map(|word| word.parse().ok()).expect("a number")
 }
 
 fn small(number: u32) -> CreateVm {

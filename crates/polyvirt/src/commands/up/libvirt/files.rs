@@ -147,7 +147,9 @@ impl Home {
                     format!("mkdir -p {to}\nmount --bind {} {to}\n", place(name))
                 });
                 let binds = binds.concat();
-                format!("set -e\nmount --make-rprivate /\n{binds}exec libvirtd\n")
+                let pid = place("libvirtd.pid");
+                // The usual place for it is that of the system's own daemon.
+                format!("set -e\nmount --make-rprivate /\n{binds}exec libvirtd --pid-file {pid}\n")
             }
             Who::User => format!(
                 "export XDG_RUNTIME_DIR={} XDG_CONFIG_HOME={} XDG_CACHE_HOME={} XDG_DATA_HOME={}\nexec libvirtd\n",

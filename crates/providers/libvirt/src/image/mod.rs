@@ -3,6 +3,8 @@
 //! libvirt cannot rename a volume, so an image is whole when the small volume beside it says so, which is made last and
 //! goes first.
 
+mod send;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +17,6 @@ use polyvirt_disks::format;
 use polyvirt_provider_kit::tasks::{Begun, Progress};
 use polyvirt_provider_kit::uuid::hex;
 use sha2::{Digest as _, Sha256};
-use tokio::io::AsyncReadExt as _;
 
 use crate::core::Core;
 use crate::errors;
@@ -24,7 +25,6 @@ use crate::storage::{self, Pool};
 
 /// What the first part of the work, the download, counts for.
 const FETCHED: u8 = 50;
-const PIECE: usize = 1 << 20;
 
 /// An image that is ready.
 #[derive(Clone, Debug)]
@@ -294,7 +294,7 @@ async fn make(core: &Core, pool: &Pool, source: &Source, progress: &Progress) ->
         Place::Url(url, headers) => {
             let work = core.config.scratch.join(format!("polyvirt-{}", source.id));
             let fetched = download(core, source, url, headers, &work, progress).await?;
-            send(&session, pool, source, &fetched, progress).await?;
+            send::send(&session, pool, source, &fetched, progress).await?;
             // What came is only in the way now.
             let _ = std::fs::remove_dir_all(&work);
         }
@@ -354,58 +354,4 @@ fn fetch_error(error: &FetchError) -> ProviderError {
         _ => (ErrorKind::Invalid, "spec.source"),
     };
     ProviderError::new(kind, error.to_string()).at(field)
-}
-
-/// Sends a file to the pool. What is no qcow2 is made one there.
-async fn send(
-    session: &Session,
-    pool: &Pool,
-    source: &Source,
-    file: &Path,
-    progress: &Progress,
-) -> Result<()> {
-    let image = format::probe_file(file).and_then(|image| image.expect(&source.format));
-    let image = image.map_err(|error| ProviderError::invalid("spec.source", error.to_string()))?;
-    let target = volume_of(&source.id);
-    if image.format == format::Format::Qcow2 {
-        let volume = pool
-            .place(session, &target, image.virtual_bytes, "qcow2")
-            .await?;
-        return upload(session, &volume, file, progress).await;
-    }
-    let part = format!("{}.upload", source.id);
-    let volume = pool
-        .place(session, &part, image.virtual_bytes, image.format.name())
-        .await?;
-    upload(session, &volume, file, progress).await?;
-    pool.copy(session, &target, &volume).await?;
-    pool.remove(session, &part).await
-}
-
-async fn upload(
-    session: &Session,
-    volume: &Volume,
-    file: &Path,
-    progress: &Progress,
-) -> Result<()> {
-    let unreadable =
-        |error: std::io::Error| errors::internal(format!("The download cannot be read: {error}"));
-    let mut from = tokio::fs::File::open(file).await.map_err(unreadable)?;
-    let length = from.metadata().await.map_err(unreadable)?.len();
-    let mut stream = session.upload(volume, length).await?;
-    let mut piece = vec![0; PIECE];
-    let mut sent = 0_u64;
-    loop {
-        let count = from.read(&mut piece).await.map_err(unreadable)?;
-        if count == 0 {
-            return Ok(stream.finish().await?);
-        }
-        if let Some(error) = stream.failed() {
-            return Err(error.into());
-        }
-        stream.send(&piece[..count]).await?;
-        sent += u64::try_from(count).unwrap_or(0);
-        let share = u128::from(sent) * u128::from(100 - FETCHED) / u128::from(length.max(1));
-        progress.at(FETCHED + u8::try_from(share).unwrap_or(0));
-    }
 }
