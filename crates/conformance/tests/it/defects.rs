@@ -9,8 +9,8 @@ use futures::stream::BoxStream;
 use polyvirt_conformance::{Profile, Report, run};
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskInfo, ExecOutput,
-    ExecRequest, Inventory, MigrateVm, MigrationProgress, PowerOp, PowerRequest, SnapshotCreated, SnapshotRequest, VmRef,
-    VmState,
+    ExecRequest, Inventory, MigrateVm, MigrationProgress, PowerOp, PowerRequest, SnapshotCreated,
+    SnapshotRequest, VmRef, VmState,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
