@@ -121,7 +121,7 @@ impl Known<'_> {
         let guest = |text: fn(&InstanceFacts) -> &String| self.instance.map(|i| text(i).clone());
         let root = self.vm.disks.first().map(|(_, claim)| claim.clone());
         let plain = [
-            (details::PRINTABLE_STATUS, Some(self.vm.printable.clone())),
+            (details::PRINTABLE_STATUS, Some(self.printable().to_owned())),
             (details::PHASE, guest(|i| &i.phase)),
             (details::ROOT_CLAIM, root),
             (details::GUEST_OS, guest(|i| &i.guest_os)),
@@ -131,6 +131,17 @@ impl Known<'_> {
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value.filter(|v| !v.is_empty())?)));
         plain.chain(self.card_ips()).collect()
+    }
+
+    /// KubeVirt's word for the state. The instance is heard first and the VirtualMachine's word comes after it, when nothing that
+    /// is worth a write changes any more: so the word is taken for what it will be.
+    fn printable(&self) -> &str {
+        let phase = self.instance.map(|instance| instance.phase.as_str());
+        match (self.vm.printable.as_str(), phase) {
+            ("Starting" | "Provisioning" | "WaitingForVolumeBinding", Some("Running")) => "Running",
+            ("Running" | "Stopping", None) => "Stopped",
+            (word, _) => word,
+        }
     }
 
     fn card_ips(&self) -> impl Iterator<Item = (String, String)> {

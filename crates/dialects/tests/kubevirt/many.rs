@@ -11,6 +11,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::PostParams;
+use polyvirt_dialects::vitistack::Settings;
 use serde_json::{Value, json};
 
 use crate::manager::Manager;
@@ -62,7 +63,7 @@ impl Fleet {
         for (cluster, kubeconfig) in CLUSTERS.iter().zip(kubeconfigs) {
             introduce(&supervisor, "default", cluster, &kubeconfig).await;
         }
-        let manager = Manager::ready(&supervisor, &[]).await;
+        let manager = Manager::ready(&supervisor, Settings::default()).await;
         Self {
             supervisor,
             clusters,
@@ -234,7 +235,7 @@ async fn a_sick_cluster_hurts_nobody_else() {
     rotated(&fleet, usual).await;
     fleet.all_running().await;
     fleet.rests().await;
-    let text = fleet.manager.metrics().await.1;
+    let text = fleet.manager.metrics();
     assert!(text.contains("kubevirt_operator_machines_total{phase=\"Running\""));
 }
 

@@ -9,6 +9,10 @@ mod static_rows;
 mod told;
 mod troubles;
 
+use std::time::Duration;
+
+use polyvirt_dialects::vitistack::Settings;
+use polyvirt_dialects::vitistack::settings::ConfigsNamespace;
 use serde_json::{Value, json};
 
 use crate::manager::Manager;
@@ -66,27 +70,23 @@ async fn networks(site: &Site) {
     }
 }
 
-/// What the document sets, and that this is a pod; nothing is said on the command line.
-const VARIABLES: &[(&str, &str)] = &[
-    ("KUBERNETES_SERVICE_HOST", "127.0.0.1"),
-    ("KUBERNETES_SERVICE_PORT", "1"),
-    ("NAMESPACE", "kubevirt-operator-system"),
-    ("RECONCILE_INTERVAL", "2s"),
-    ("MAX_CONCURRENT_RECONCILES", "7"),
-    ("KUBEVIRT_CONFIGS_NAMESPACE", CONFIGS),
-    ("PVC_ACCESS_MODE", "ReadWriteOnce"),
-    ("PVC_VOLUME_MODE", "Filesystem"),
-];
+fn settings() -> Settings {
+    Settings {
+        configs_namespace: ConfigsNamespace::One(CONFIGS.to_owned()),
+        access_mode: Some("ReadWriteOnce".to_owned()),
+        volume_mode: Some("Filesystem".to_owned()),
+        resync: Duration::from_secs(2),
+        ..Settings::default()
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_row_of_the_documents_holds() {
     let _alone = ALONE.lock().await;
     let site = Site::supervisor().await.with_kubevirt().await;
-    for namespace in [CONFIGS, "kubevirt-operator-system"] {
-        site.namespace(namespace).await;
-    }
+    site.namespace(CONFIGS).await;
     networks(&site).await;
-    let manager = Manager::ready(&site, VARIABLES).await;
+    let manager = Manager::ready(&site, settings()).await;
     let lab = Lab { site, manager };
     place::no_cluster(&lab).await;
     introduce(&lab.site, CONFIGS, "cluster-east", &lab.site.kubeconfig()).await;
@@ -98,8 +98,8 @@ async fn every_row_of_the_documents_holds() {
     troubles::lifecycle(&lab).await;
     troubles::errors(&lab).await;
     place::two_clusters(&lab).await;
-    told::metrics(&lab).await;
-    told::endpoints(&lab).await;
+    told::metrics(&lab);
+    told::clusters(&lab);
     told::log_lines(&lab);
     told::commands(&lab).await;
     troubles::cleanup(&lab).await;

@@ -40,9 +40,8 @@ const METRICS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-pub async fn metrics(lab: &Lab) {
-    let (code, text) = lab.manager.metrics().await;
-    assert_eq!(code, 200);
+pub fn metrics(lab: &Lab) {
+    let text = lab.manager.metrics();
     for (name, kind, labels) in METRICS {
         let family = match *kind {
             "counter" => name.trim_end_matches("_total"),
@@ -71,20 +70,11 @@ pub async fn metrics(lab: &Lab) {
     }
 }
 
-pub async fn endpoints(lab: &Lab) {
-    assert_eq!(lab.manager.probe("/healthz").await.0, 200);
-    let (code, body) = lab.manager.probe("/readyz").await;
-    assert_eq!(code, 200);
-    assert!(
-        body.contains("KubevirtConfig cluster-east: Ready"),
-        "{body}"
-    );
-    // That of NAMESPACE: in a pod a manager works only while it leads.
-    let lease = lab
-        .site
-        .look("Lease", ("kubevirt-operator-system", "polyvirt-manager"))
-        .await;
-    assert!(!lease["spec"]["holderIdentity"].is_null(), "{lease:#}");
+/// What /readyz tells of clusters.
+pub fn clusters(lab: &Lab) {
+    let found = lab.manager.controller.clusters();
+    let east = ("cluster-east".to_owned(), "Ready".to_owned());
+    assert!(found.contains(&east), "{found:?}");
 }
 
 pub fn log_lines(lab: &Lab) {
@@ -100,8 +90,6 @@ pub fn log_lines(lab: &Lab) {
     ] {
         assert_eq!(line[field], value, "{field}: {line}");
     }
-    let time = line["timestamp"].as_str().unwrap();
-    assert!(time.parse::<jiff::Timestamp>().is_ok(), "{time}");
     assert!(line["message"].as_str().is_some_and(|m| !m.is_empty()));
     let levels = ["error", "warn", "info"];
     assert!(

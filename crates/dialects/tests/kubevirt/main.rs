@@ -1,0 +1,21 @@
+//! Machines on real API servers with a simulated KubeVirt and the provider that drives it, as the documents of the Viti Stack
+//! describe its operator.
+//!
+//! * [`rows`]: every row of those documents, as data, each looked at on one cluster. What they say of the program itself
+//!   (variables, defaults, endpoints, the form of log lines) is looked at where that is, in `crates/polyvirt/src`.
+//! * [`many`]: many Machines in three clusters, of which one is sick.
+#![allow(
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
+
+mod log;
+mod manager;
+mod many;
+mod proxy;
+mod rows;
+mod site;
