@@ -11,7 +11,7 @@ use polyvirt_testkit::{ControlPlane, audit};
 use serde_json::{Value, json};
 
 /// How long anything may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One at a time: each has up to four control planes.
 pub static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

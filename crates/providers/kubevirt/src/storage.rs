@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Others};
 use crate::errors;
 use crate::facts::claim_bytes;
 use crate::kinds::{IDENTITY, Kind, VmKey, annotation, items, label, text};
-use crate::map::layout::{Claim, Disk, Source};
+use crate::map::layout::{Claim, Disk, Layout, Source};
 use crate::map::objects::{Anchor, Shape, seed_name};
 use crate::quantity;
 
@@ -115,6 +115,14 @@ async fn filled(cluster: &Cluster, said: Shape, class: &str) -> Result<Shape> {
         Some(profile) => with_profile(&said, &profile.data),
         None => said,
     })
+}
+
+/// Refuses a StorageClass that is not there, before anything of the VM is made.
+pub(crate) async fn classes_exist(cluster: &Cluster, layout: &Layout) -> Result<()> {
+    for disk in layout.all().filter(|disk| disk.storage_class.is_some()) {
+        class_of(cluster, disk).await?;
+    }
+    Ok(())
 }
 
 /// The StorageClass of a disk, which must be there: a claim of one that is not would wait for ever and say nothing.

@@ -212,6 +212,7 @@ pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Create
             return Ok(created(&plan));
         }
     }
+    storage::classes_exist(&core.cluster, &plan.layout).await?;
     make(core, &plan, live.as_ref()).await?;
     let id = plan.key.id();
     let (name, core_of_task) = (format!("create {id}"), core.clone());
