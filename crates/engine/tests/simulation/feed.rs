@@ -216,6 +216,7 @@ each_kind! {
     VMImage, images, image_changed;
     VMNetworkAttachment, networks, network_changed;
     VMSnapshot, snapshots, snapshot_changed;
+    VMPlacementPolicy, policies, policy_changed;
 }
 
 fn key_of(object: &Value) -> ObjectKey {

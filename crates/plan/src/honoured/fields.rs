@@ -66,8 +66,6 @@ pub const FIELDS: &[Field] = &[
     set("spec.placement.storagePod"),
     set("spec.placement.folder"),
     set("spec.placement.resourcePool"),
-    set("spec.placement.nodeSelector"),
-    set("spec.placement.affinity"),
     set("spec.tags"),
     set("spec.snapshot.revertToRef"),
     set("spec.lifecycle.preStart.httpGet"),

@@ -111,8 +111,6 @@ mod tests {
         "spec.placement.folder",
         "spec.placement.resourcePool",
         "spec.placement.storagePod",
-        "spec.placement.nodeSelector",
-        "spec.placement.affinity",
         "spec.resources.gpu",
         "spec.resources.devices",
         // libvirt has no reservations for QEMU, and no guest tools to install.

@@ -6,7 +6,9 @@ use polyvirt_api::novacron::{ExecHook, Hook, HttpGetHook, Lifecycle};
 use super::error::LowerError;
 
 const ROOT: &str = "spec.template.spec.lifecycle";
-const DEFAULT_TIMEOUT: i32 = 30;
+
+/// No action holds up a VM for longer.
+const LONGEST: i32 = 300;
 
 /// What is done, and what of it is not.
 pub(super) fn resolve(
@@ -18,18 +20,15 @@ pub(super) fn resolve(
     };
     if let Some(hook) = &lifecycle.pre_start {
         before_start(hook)?;
-        ignored.push(format!("{ROOT}.preStart"));
     }
-    let post_start = handler("postStart", lifecycle.post_start.as_ref(), ignored)?;
-    let pre_stop = handler("preStop", lifecycle.pre_stop.as_ref(), ignored)?;
-    if post_start.is_none() && pre_stop.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Box::new(VMLifecycle {
-        post_start,
-        pre_stop,
+    let lowered = VMLifecycle {
+        pre_start: handler("preStart", lifecycle.pre_start.as_ref(), ignored)?,
+        post_start: handler("postStart", lifecycle.post_start.as_ref(), ignored)?,
+        pre_stop: handler("preStop", lifecycle.pre_stop.as_ref(), ignored)?,
         ..VMLifecycle::default()
-    })))
+    };
+    let given = lowered != VMLifecycle::default();
+    Ok(given.then(|| Box::new(lowered)))
 }
 
 /// There is no guest yet.
@@ -59,7 +58,7 @@ fn handler(
     ignored: &mut Vec<String>,
 ) -> Result<Option<LifecycleHandler>, LowerError> {
     let Some(hook) = hook else { return Ok(None) };
-    if hook.timeout_seconds != DEFAULT_TIMEOUT {
+    if hook.timeout_seconds > LONGEST {
         ignored.push(format!("{ROOT}.{name}.timeoutSeconds"));
     }
     handler_of(name, hook).map(Some)
@@ -74,7 +73,10 @@ fn handler_of(name: &str, hook: &Hook) -> Result<LifecycleHandler, LowerError> {
             message,
         ));
     }
-    let mut handler = LifecycleHandler::default();
+    let mut handler = LifecycleHandler {
+        timeout_seconds: Some(hook.timeout_seconds.min(LONGEST)),
+        ..LifecycleHandler::default()
+    };
     match (&hook.exec, &hook.http_get) {
         (Some(exec), None) => handler.exec = Some(command(&root, exec)?),
         (None, Some(get)) => handler.http_get = Some(request(&root, get)?),

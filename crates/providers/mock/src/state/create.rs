@@ -37,7 +37,7 @@ impl State {
         };
         let there = self.vms.values().filter(|vm| vm.host == host);
         let taken = there.filter_map(|vm| vm.devices.as_deref());
-        self.hosts.has_devices(host, wanted, taken)?;
+        self.hosts.has_devices(host, wanted, &taken)?;
         Ok(Some(Box::new(wanted.clone())))
     }
 

@@ -81,7 +81,7 @@ impl Hosts {
         &self,
         number: u16,
         wanted: &BTreeMap<String, u32>,
-        taken: impl Iterator<Item = &'a BTreeMap<String, u32>> + Clone,
+        taken: &(impl Iterator<Item = &'a BTreeMap<String, u32>> + Clone),
     ) -> Result<()> {
         let host = self.0.get(usize::from(number));
         for (name, count) in wanted {

@@ -189,7 +189,7 @@ fn hooks_go_on_or_are_told() {
     let found = of(json!({"lifecycle": {
         "preStart": {"httpGet": gate},
         "postStart": {"exec": {"command": ["/bin/true"]}},
-        "preStop": {"httpGet": get, "timeoutSeconds": 60},
+        "preStop": {"httpGet": get, "timeoutSeconds": 900},
     }}))
     .unwrap();
     let lifecycle = serde_json::to_value(found.vm.spec.lifecycle).unwrap();
@@ -201,12 +201,12 @@ fn hooks_go_on_or_are_told() {
         lifecycle["preStop"]["httpGet"],
         json!({"path": "/drain", "port": 8080, "scheme": "HTTPS"})
     );
+    assert_eq!(lifecycle["preStart"]["httpGet"]["host"], "gate.example");
+    assert_eq!(lifecycle["postStart"]["timeoutSeconds"], 30);
+    assert_eq!(lifecycle["preStop"]["timeoutSeconds"], 300);
     assert_eq!(
         found.ignored,
-        [
-            "spec.template.spec.lifecycle.preStart",
-            "spec.template.spec.lifecycle.preStop.timeoutSeconds"
-        ]
+        ["spec.template.spec.lifecycle.preStop.timeoutSeconds"]
     );
     for (hooks, field) in [
         (
