@@ -78,16 +78,16 @@ impl Candidate<'_> {
             Rule::Labels(wanted) => self.has_labels(wanted),
             Rule::Nodes(terms) => self.meets_a_term(terms),
             Rule::Named(topology, names) => {
-                let named = topology
+                let is_one = topology
                     .name_of(self.host)
                     .is_some_and(|name| names.contains(name));
-                ensure(named, || Reason::WrongPlace(topology.clone()))
+                ensure(is_one, || Reason::WrongPlace(topology.clone()))
             }
             Rule::NotNamed(topology, names) => {
-                let named = topology
+                let is_one = topology
                     .name_of(self.host)
                     .is_some_and(|name| names.contains(name));
-                ensure(!named, || Reason::Excluded(topology.clone()))
+                ensure(!is_one, || Reason::Excluded(topology.clone()))
             }
             Rule::Near(term) => self.is_near(term, compiled, request),
             Rule::Away(term) => self.is_away(term, compiled),

@@ -121,7 +121,7 @@ pub fn difference(clusters: &[(String, KubevirtConfigStatus)]) -> Option<String>
             version: status.kubevirt_version.clone()?,
             api_versions: status.api_versions.clone(),
         };
-        (status.phase.as_deref() == Some(READY)).then(|| (name, found))
+        (status.phase.as_deref() == Some(READY)).then_some((name, found))
     });
     let known: Vec<_> = known.collect();
     let (_, first) = known.first()?;

@@ -127,7 +127,7 @@ where
         match event {
             watcher::Event::Init => self.fresh = Some(HashSet::new()),
             watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-                self.apply(&object)
+                self.apply(&object);
             }
             watcher::Event::Delete(object) => self.delete(&object),
             watcher::Event::InitDone => self.complete(),

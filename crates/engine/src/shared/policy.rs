@@ -79,7 +79,7 @@ fn status(
     );
     match protection {
         Protection::Blocked => {
-            conditions::set(&mut new.conditions, usage.blocked(), generation, ctx.now())
+            conditions::set(&mut new.conditions, usage.blocked(), generation, ctx.now());
         }
         _ => conditions::clear(&mut new.conditions, kind::DELETING),
     }

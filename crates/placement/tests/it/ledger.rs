@@ -32,7 +32,7 @@ fn hosts() -> Inventory {
 
 #[derive(Clone, Debug)]
 enum Wanted {
-    Place(Request),
+    Place(Box<Request>),
     /// The VM of this number, among those that are there, goes.
     Release(usize),
 }
@@ -61,12 +61,12 @@ fn wanted() -> impl Strategy<Value = Wanted> {
         prop::collection::vec(device(), 0..3),
     );
     let ask = ask.prop_map(|(cpus, memory_mib, devices)| {
-        Wanted::Place(Request {
+        Wanted::Place(Box::new(Request {
             cpus,
             memory_mib,
             devices,
             ..request()
-        })
+        }))
     });
     prop_oneof![3 => ask, 2 => any::<usize>().prop_map(Wanted::Release)]
 }
@@ -166,7 +166,7 @@ proptest! {
                     let Some(choice) = decide(&request, &kept, &hosts, overcommit) else { continue };
                     let counted = choice.devices.iter().map(|(n, c)| (n.clone(), i32::try_from(*c).expect("few")));
                     let devices = counted.collect();
-                    kept.push(Kept { request, choice, devices });
+                    kept.push(Kept { request: *request, choice, devices });
                     check(&kept, &hosts, overcommit);
                 }
             }
@@ -199,7 +199,7 @@ proptest! {
             large.hosts.push(Host { name: "extra".to_owned(), ..Host::default() });
             prop_assert!(decide(&request, &kept, &large, overcommit).is_some());
             let devices = choice.devices.iter().map(|(n, c)| (n.clone(), i32::try_from(*c).expect("few"))).collect();
-            kept.push(Kept { request, choice, devices });
+            kept.push(Kept { request: *request, choice, devices });
         }
     }
 }

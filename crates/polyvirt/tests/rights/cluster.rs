@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{DynamicObject, GroupVersionKind};
 use kube::{Api, Client, discovery};
 use polyvirt_testkit::{ControlPlane, install_crds};
@@ -151,7 +151,7 @@ impl Cluster {
     pub async fn delete(&self, object: &Value) {
         let api = self.place(object).await;
         let name = object["metadata"]["name"].as_str().unwrap();
-        api.delete(name, &Default::default()).await.unwrap();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
         let gone = async || api.get_opt(name).await.unwrap().is_none().then_some(());
         until(&format!("{name} is gone"), gone).await;
     }

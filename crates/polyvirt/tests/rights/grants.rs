@@ -78,10 +78,10 @@ fn is_of_the_manager(object: &Value) -> bool {
 pub fn shipped() -> BTreeSet<Grant> {
     let roles: Vec<_> = manifests().into_iter().filter(is_of_the_manager).collect();
     assert_eq!(roles.len(), 2, "one for the cluster, one for its namespace");
-    let rules = roles
+    let granted = roles
         .iter()
         .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
-    rules
+    granted
         .flat_map(|rule| of_rule(&rule))
         .filter(Grant::is_asked_for)
         .collect()

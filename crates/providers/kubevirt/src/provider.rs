@@ -111,7 +111,7 @@ impl Provider for Kubevirt {
     }
 
     async fn create(&self, request: CreateVm) -> Result<Created> {
-        vm::create(&self.core, request).await
+        Box::pin(vm::create(&self.core, request)).await
     }
 
     async fn delete(&self, vm: &VmRef) -> Result<Option<TaskId>> {

@@ -69,20 +69,17 @@ impl Controller {
         if *told == now {
             return;
         }
-        match &now {
-            Some(text) => {
-                tracing::warn!(
-                    controller = "KubevirtConfig",
-                    config = key.name(),
-                    "⚠️ {text}"
-                );
-                let note = Note::warning(Reason::KubevirtVersionsDiffer, text.clone());
-                self.desk.event(about, note);
-            }
-            None => tracing::info!(
+        if let Some(text) = &now {
+            tracing::warn!(
                 controller = "KubevirtConfig",
-                "✅ KubeVirt is the same in all clusters"
-            ),
+                config = key.name(),
+                "⚠️ {text}"
+            );
+            let note = Note::warning(Reason::KubevirtVersionsDiffer, text.clone());
+            self.desk.event(about, note);
+        } else {
+            let text = "✅ KubeVirt is the same in all clusters";
+            tracing::info!(controller = "KubevirtConfig", "{text}");
         }
         *told = now;
     }

@@ -30,7 +30,7 @@ async fn ended(lab: &Lab, task: Option<TaskId>) -> TaskState {
         loop {
             match lab.provider.task_status(&task).await.expect("known") {
                 TaskState::Running { .. } => {
-                    tokio::time::sleep(std::time::Duration::from_millis(20)).await
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
                 }
                 end => return end,
             }
