@@ -65,6 +65,9 @@ async fn is_there(cluster: &Cluster, version: &str, kind: &str, name: &str) {
 async fn novacron(cluster: &Cluster) {
     let version = "novacron.io/v1alpha1";
     let mut vm = sample("novacron.yaml").remove(1);
+    let cards = &mut vm["spec"]["template"]["spec"]["networks"];
+    let second = json!({"name": "data", "type": "bridge", "ipv4": {"method": "dhcp"}});
+    cards.as_array_mut().unwrap().push(second);
     vm["spec"]["snapshotPolicy"] = json!({"schedule": "0 2 * * *", "retention": 7});
     cluster.apply(vm.clone()).await;
     let phase = "/status/phase";
