@@ -94,7 +94,8 @@ fn a_disk_says_where_it_is_kept() {
     world.settings.access_mode = Some("ReadWriteMany".into());
     let root = options(&world.spec(json!({}))).root_disk.unwrap();
     assert_eq!(root.storage_class.as_deref(), Some("usual"));
-    assert_eq!(root.access_mode.as_deref(), Some("ReadWriteMany"));
+    assert_eq!(root.access_mode, None, "the StorageProfile comes first");
+    assert_eq!(root.unsaid_access_mode.as_deref(), Some("ReadWriteMany"));
     assert_eq!((root.volume_mode, root.bus), (None, None));
 }
 
