@@ -127,6 +127,7 @@ fn of_phase(
         phase::FAILED if exists => (Truth::False, Reason::Failed),
         phase::FAILED => (Truth::False, Reason::CreateFailed),
         _ if why == Some(Reason::Recreating) => (Truth::False, Reason::Recovering),
+        _ if why == Some(Reason::Unschedulable) => (Truth::False, Reason::NodeSelectionFailed),
         _ if exists => (Truth::False, Reason::Starting),
         _ => (Truth::False, Reason::Creating),
     }
