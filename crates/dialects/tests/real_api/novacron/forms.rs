@@ -45,8 +45,10 @@ fn nodes() -> Value {
 
 /// No host of the hypervisor here has a GPU or the labels of the README.
 async fn finds_no_host(world: &World, name: &str) -> VirtualMachine {
-    let refused =
-        |vm: &VirtualMachine| condition(vm, "Ready") == pair("False", "NodeSelectionFailed");
+    let refused = |vm: &VirtualMachine| {
+        let mut all = vm.status.iter().flat_map(|s| &s.conditions);
+        all.any(|c| c.reason.as_deref() == Some("NodeSelectionFailed"))
+    };
     world.until(name, "without a host", refused).await
 }
 
