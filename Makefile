@@ -29,8 +29,7 @@ build: ## Build the polyvirt program, optimised, as target/fast/polyvirt
 
 .PHONY: up
 up: tools build ## A control plane, the manager and a real VM on this machine (UP_ARGS="--provider mock")
-	@programs=(etcd kube-apiserver); command -v $(KUBECTL) >/dev/null || programs+=(kubectl); \
-	export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh "$${programs[@]}"); \
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); \
 	image=$$(hack/guest.sh); target/fast/polyvirt up --image "$$image" $(UP_ARGS)
 
 .PHONY: down

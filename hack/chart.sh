@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the Helm chart, and makes the plain manifests from it.
 #
-#   hack/chart.sh check       helm lint and helm template with the values of charts/polyvirt/ci; are the manifests fresh?
-#   hack/chart.sh manifests   writes config/default/polyvirt.yaml: the chart with its defaults, for kubectl apply -k
+#   hack/chart.sh check       helm lint and helm template with the values of charts/polyvirt/ci; do the alerts work, are the manifests fresh?
+#   hack/chart.sh manifests   writes config/default/polyvirt.yaml: the chart with its defaults, for kubectl apply -k; and for one namespace, for a test
 #   hack/chart.sh deploy      applies them to the cluster of the current kubeconfig, with the image of $IMG
 #   hack/chart.sh undeploy    removes them again; CRDs and objects stay
 set -euo pipefail
@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.."
 
 CHART=charts/polyvirt
 MANIFESTS=config/default/polyvirt.yaml
+# The same for one namespace: the test of the manager's rights takes it from here.
+NAMESPACED=crates/polyvirt/tests/rights/namespaced.yaml
 KUBECTL=${KUBECTL:-kubectl}
 
 say() { printf 'chart: %s\n' "$*"; }
@@ -20,15 +22,45 @@ die() {
 helm() { "$HELM" "$@"; }
 
 # Nothing in them shall tell that Helm has made them: kubectl owns them.
+# manifests [OPTIONS OF helm template...]
 manifests() {
   echo "# Made from charts/polyvirt by make manifests. Change the chart."
-  helm template polyvirt "$CHART" --namespace polyvirt-system --set crdUpgrade.enabled=false |
+  helm template polyvirt "$CHART" --namespace polyvirt-system --set crdUpgrade.enabled=false "$@" |
     sed -e '/^# Source: /d' -e '/helm.sh\/chart:/d' -e 's/managed-by: Helm/managed-by: kustomize/'
 }
 
 # helm template with a value that the schema does not know must fail.
 refuses() {
   if helm template polyvirt "$CHART" --set "$1" >/dev/null 2>&1; then die "the schema lets $1 pass"; fi
+}
+
+# acts TEMPLATE VALUE TEXT: the template shows the text with the value, and not without it.
+acts() {
+  local shown
+  shown=$(helm template polyvirt "$CHART" --show-only "templates/$1" --set "$2")
+  grep -qF -- "$3" <<<"$shown" || die "$2 does not act: no '$3' in $1"
+  shown=$(helm template polyvirt "$CHART" --show-only "templates/$1")
+  if grep -qF -- "$3" <<<"$shown"; then die "'$3' is in $1 without $2 too: it shows nothing"; fi
+}
+
+# The values that VirtRigaud's users know. Which providers run where is seen by the tests of crates/runtimes.
+known_values_act() {
+  acts deployment.yaml image.repository=example.com/vms/manager 'image: example.com/vms/manager:'
+  acts deployment.yaml image.tag=v7 'image: ghcr.io/polyvirt/polyvirt:v7'
+  acts deployment.yaml image.pullPolicy=Always 'imagePullPolicy: Always'
+  acts deployment.yaml replicaCount=3 'replicas: 3'
+  acts deployment.yaml resources.limits.cpu=7 'cpu: 7'
+  acts deployment.yaml nodeSelector.disk=ssd 'disk: ssd'
+  acts deployment.yaml 'tolerations[0].key=vms-only' 'key: vms-only'
+  acts deployment.yaml affinity.podAffinity.vms=near 'vms: near'
+  acts deployment.yaml providers.libvirt.enabled=false 'value: "mock,proxmox,vsphere"'
+  acts deployment.yaml providers.qemu.enabled=true 'value: "libvirt,mock,proxmox,qemu,vsphere"'
+  acts crd-upgrade.yaml nodeSelector.disk=ssd 'disk: ssd'
+  acts crd-upgrade.yaml image.tag=v7 'image: ghcr.io/polyvirt/polyvirt:v7'
+  helm template polyvirt "$CHART" --show-only templates/crd-upgrade.yaml | grep -q 'app.kubernetes.io/component: crd-upgrade' ||
+    die "the job that upgrades CRDs cannot be found by its label"
+  if helm template polyvirt "$CHART" --set crdUpgrade.enabled=false | grep -q 'kind: Job'; then die "crdUpgrade.enabled=false does not act"; fi
+  say "values: they act"
 }
 
 check() {
@@ -41,9 +73,25 @@ check() {
   refuses replicaCount=two
   refuses replicas=2
   refuses logging.format=xml
+  known_values_act
   no_secrets_elsewhere
-  diff --unified "$MANIFESTS" <(manifests) || die "$MANIFESTS is stale: run make manifests"
-  say "$MANIFESTS: fresh"
+  alerts
+  is_fresh "$MANIFESTS"
+  is_fresh "$NAMESPACED" "${ONE_NAMESPACE[@]}"
+}
+
+ONE_NAMESPACE=(--set 'scope.namespaces={default}')
+
+# is_fresh FILE [OPTIONS...]
+is_fresh() {
+  diff --unified "$1" <(manifests "${@:2}") || die "$1 is stale: run make manifests"
+  say "$1: fresh"
+}
+
+# write FILE [OPTIONS...]
+write() {
+  manifests "${@:2}" >"$1.new"
+  mv "$1.new" "$1"
 }
 
 # A manager for some namespaces has no right to Secrets by a ClusterRole.
@@ -53,6 +101,25 @@ no_secrets_elsewhere() {
     awk 'BEGIN { RS = "---" } /kind: ClusterRole\n/')
   [ -n "$roles" ] || die "no ClusterRole found"
   if grep -q secrets <<<"$roles"; then die "with scope.namespaces the manager can still read Secrets everywhere"; fi
+}
+
+# Prometheus can read the alerts, and each is raised when it should be, and only then.
+alerts() {
+  local promtool work untested
+  promtool=$(hack/promtool.sh)
+  work=$(mktemp -d)
+  helm template polyvirt "$CHART" --namespace polyvirt-system --values "$CHART/ci/full.yaml" \
+    --set metrics.prometheusRule.runbookUrl=RUNBOOKS --show-only templates/prometheusrule.yaml |
+    sed -n '/^spec:/,$ s/^  //p' >"$work/rules.yaml"
+  cp hack/alerts.test.yaml "$work"
+  untested=$(sed -n 's/.*- alert: //p' "$work/rules.yaml" | while read -r name; do
+    grep -q "alertname: $name" hack/alerts.test.yaml || echo "$name"
+  done)
+  "$promtool" check rules "$work/rules.yaml" && "$promtool" test rules "$work/alerts.test.yaml" ||
+    die "the alerts in $CHART/templates/prometheusrule.yaml are wrong, or hack/alerts.test.yaml is"
+  rm -rf "$work"
+  [ -z "$untested" ] || die "no test in hack/alerts.test.yaml for $untested"
+  say "alerts: ok"
 }
 
 # Also in the variable that names the default image of providers, which is no field that kustomize knows.
@@ -70,8 +137,8 @@ esac
 case "$1" in
   check) check ;;
   manifests)
-    manifests >"$MANIFESTS.new"
-    mv "$MANIFESTS.new" "$MANIFESTS"
+    write "$MANIFESTS"
+    write "$NAMESPACED" "${ONE_NAMESPACE[@]}"
     ;;
   deploy) deploy ;;
   # Not the namespace: somebody may have put VMs there.

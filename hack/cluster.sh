@@ -5,6 +5,7 @@
 #   hack/cluster.sh down                   stops it; nothing of it is left
 #   hack/cluster.sh status                 what runs
 #   hack/cluster.sh load IMAGE.tar         imports an image
+#   hack/cluster.sh tag NAME OTHER         gives an image another name
 #   hack/cluster.sh enter COMMAND...       runs a command inside, for example crictl, ip or iptables
 #
 # All of it lives in process, mount and network namespaces of its own, joined to this machine by one virtual cable. When their
@@ -122,6 +123,8 @@ load() {
   say "image $(basename "$1")"
 }
 
+tag() { enter ctr --address "$CONTAINERD" --namespace k8s.io images tag --force "$1" "$2" >/dev/null; }
+
 down() {
   if is_up; then
     kill -KILL "$(holder)"
@@ -153,9 +156,10 @@ case "${1:-}" in
   down) down ;;
   status) status ;;
   load) load "${2:?usage: hack/cluster.sh load IMAGE.tar}" ;;
+  tag) tag "${2:?usage: hack/cluster.sh tag NAME OTHER}" "${3:?usage: hack/cluster.sh tag NAME OTHER}" ;;
   enter)
     shift
     enter "$@"
     ;;
-  *) die "usage: hack/cluster.sh up|down|status|load|enter" ;;
+  *) die "usage: hack/cluster.sh up|down|status|load|tag|enter" ;;
 esac

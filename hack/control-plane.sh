@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds or makes the programs of a Kubernetes control plane and prints the folder that holds them.
 #
-#   hack/control-plane.sh [component...]     default: etcd kube-apiserver
+#   hack/control-plane.sh [component...]     default: etcd kube-apiserver, and kubectl where the machine has none
 #
 # Where they come from, first match wins: $KUBEBUILDER_ASSETS, the cache, a download of the official binaries
 # (checked against the published sums), a build from Go modules. The folder is the only line on stdout, progress
@@ -17,7 +17,10 @@ ETCD_VERSION=${POLYVIRT_ETCD_VERSION:-3.6.6}
 CACHE=${POLYVIRT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/polyvirt}
 DIR=$CACHE/control-plane-$KUBE_VERSION-etcd-$ETCD_VERSION
 COMPONENTS=("$@")
-[ $# -gt 0 ] || COMPONENTS=(etcd kube-apiserver)
+if [ $# -eq 0 ]; then
+  COMPONENTS=(etcd kube-apiserver)
+  command -v kubectl >/dev/null || COMPONENTS+=(kubectl)
+fi
 
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 die() {

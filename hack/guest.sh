@@ -12,6 +12,9 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 SOURCE=$HERE/guest
 CACHE=${POLYVIRT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/polyvirt}
 KERNEL_META=linux-image-cloud-amd64
+# The agent, and what a guest's partitions and file systems are grown with.
+PACKAGES=(qemu-guest-agent e2fsprogs fdisk util-linux)
+PROGRAMS=(sbin/qemu-ga sbin/resize2fs sbin/mke2fs sbin/sfdisk bin/partx bin/flock)
 BOOT_MIB=32
 DATA_MIB=16
 # Under emulation the checks of clocks and the defences against the guest's own users only cost time.
@@ -39,10 +42,10 @@ require_tools() {
 # The first real package that a package depends on.
 first_dependency() { apt-cache "${APT[@]}" depends "$1" 2>/dev/null | sed -n 's/^  Depends: \([a-z].*\)/\1/p' | head -n 1; }
 
-# The agent's libraries, whatever this release calls them. What else it depends on serves its set-up on a whole Debian.
-agent_libraries() {
+# The libraries of our programs, whatever this release calls them. What else they depend on serves their set-up on a whole Debian.
+libraries() {
   apt-cache "${APT[@]}" depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances \
-    qemu-guest-agent 2>/dev/null | grep -E '^lib[a-z0-9.+-]*$' | grep -v perl
+    "${PACKAGES[@]}" 2>/dev/null | grep -E '^lib[a-z0-9.+-]*$' | grep -v perl
 }
 
 # name=version of each package that goes into the guest.
@@ -50,14 +53,14 @@ ingredients() {
   local kernel
   kernel=$(first_dependency "$KERNEL_META")
   [ -n "$kernel" ] || return 1
-  { echo "$kernel" busybox-static qemu-guest-agent && agent_libraries; } | xargs apt-cache "${APT[@]}" show --no-all-versions 2>/dev/null |
+  { echo "$kernel" busybox-static cloud-guest-utils "${PACKAGES[@]}" && libraries; } | xargs apt-cache "${APT[@]}" show --no-all-versions 2>/dev/null |
     awk '/^Package: / { name = $2 } /^Version: / { print name "=" $2 }' | sort -u
 }
 
-# The same, remembered until the package lists change: apt needs seconds for it.
+# The same, remembered until the package lists or our own change: apt needs seconds for it.
 known_ingredients() {
   local memory
-  memory=$CACHE/.guest-ingredients-$(find /var/lib/apt/lists -maxdepth 1 -printf '%f %s %t\n' | sort | sha256sum | cut -c1-16)
+  memory=$CACHE/.guest-ingredients-$({ echo "${PACKAGES[@]}" && find /var/lib/apt/lists -maxdepth 1 -printf '%f %s %t\n' | sort; } | sha256sum | cut -c1-16)
   if [ ! -s "$memory" ]; then
     rm -f "$CACHE"/.guest-ingredients-*
     ingredients >"$memory.$$" || { rm -f "$memory.$$" && return 1; }
@@ -113,14 +116,26 @@ add_busybox() {
   done
 }
 
-# The agent with the libraries that its own loader asks for, all from the packages, none from this machine.
-add_agent() {
-  local loader agent file libraries=$WORK/system/lib/x86_64-linux-gnu:$WORK/system/usr/lib/x86_64-linux-gnu
-  loader=$(find_one "$WORK/system" ld-linux-x86-64.so.2) agent=$(find_one "$WORK/system" sbin/qemu-ga)
-  install -m 0755 "$agent" "$ROOT/usr/sbin/qemu-ga"
+# Programs with the libraries that their own loader asks for, all from the packages, none from this machine.
+add_programs() {
+  local loader program name libraries=$WORK/system/lib/x86_64-linux-gnu:$WORK/system/usr/lib/x86_64-linux-gnu
+  loader=$(find_one "$WORK/system" ld-linux-x86-64.so.2)
   install -m 0755 "$(readlink -f "$loader")" "$ROOT/lib64/ld-linux-x86-64.so.2"
-  "$loader" --inhibit-cache --library-path "$libraries" --list "$agent" | sed -n 's/.* => \([^ ]*\) .*/\1/p' | while read -r file; do
-    case $file in "$WORK"/*) ;; *) die "the agent would take $file of this machine" ;; esac
+  for name in "${PROGRAMS[@]}"; do
+    program=$(find_one "$WORK/system" "$name")
+    install -m 0755 "$program" "$ROOT/usr/sbin/"
+    "$loader" --inhibit-cache --library-path "$libraries" --list "$program" | add_libraries "$name"
+  done
+  ln -s mke2fs "$ROOT/usr/sbin/mkfs.ext4"
+  # A script, which has its own ideas of tools: all others are busybox'.
+  install -m 0755 "$(find_one "$WORK/system" bin/growpart)" "$ROOT/usr/sbin/growpart"
+}
+
+# add_libraries PROGRAM: those that a loader lists.
+add_libraries() {
+  local file
+  sed -n 's/.* => \([^ ]*\) .*/\1/p' | while read -r file; do
+    case $file in "$WORK"/*) ;; *) die "$1 would take $file of this machine" ;; esac
     [[ $file == *ld-linux* ]] || install -m 0644 "$file" "$ROOT/lib/x86_64-linux-gnu/"
   done
 }
@@ -162,7 +177,7 @@ make_initrd() {
   ln -s /run "$ROOT/var/run"
   cp -r "$SOURCE/root/." "$ROOT/"
   add_busybox
-  add_agent
+  add_programs
   add_modules
   (cd "$ROOT" && find . -print0 | sort -z | cpio --quiet -o -0 -H newc -R 0:0 --reproducible) | zstd -q -19 -o "$WORK/initrd"
 }

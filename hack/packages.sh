@@ -18,8 +18,8 @@ QEMU_PACKAGES=(qemu-system-x86 qemu-utils)
 LIBVIRT_PACKAGES=(libvirt-daemon libvirt-clients libvirt-daemon-driver-qemu libvirt-daemon-driver-storage libvirt-daemon-driver-network)
 # What those need of the same version, which apt would not look for in backports by itself.
 LIBVIRT_PARTS=(libvirt-daemon-common libvirt-daemon-log libvirt-common libvirt0)
-OTHER_PACKAGES=(ovmf swtpm swtpm-tools dnsmasq-base openssh-server cpio dosfstools e2fsprogs fdisk iproute2 kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
-PROGRAMS=(qemu-system-x86_64 qemu-img cpio ip mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd libvirtd virsh swtpm dnsmasq sshd)
+OTHER_PACKAGES=(ovmf swtpm swtpm-tools dnsmasq-base openssh-server libsasl2-modules sasl2-bin cpio dosfstools e2fsprogs fdisk iproute2 kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
+PROGRAMS=(qemu-system-x86_64 qemu-img cpio ip mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd libvirtd virsh swtpm dnsmasq sshd saslpasswd2)
 
 # What lies in sbin is not in the PATH of a Debian user.
 export PATH=$PATH:/usr/sbin:/sbin

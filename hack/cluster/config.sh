@@ -44,7 +44,7 @@ cgroupDriver: cgroupfs
 cgroupsPerQOS: false
 enforceNodeAllocatable: []
 # Changed Secrets reach pods soon.
-syncFrequency: 5s
+syncFrequency: 2s
 clusterDNS: [$DNS]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix://$CONTAINERD

@@ -8,10 +8,10 @@
   resources: [vmclasses, vmimages, vmplacementpolicies]
   verbs: [list, watch, patch]
 - apiGroups: [infra.virtrigaud.io]
-  resources: [vmsnapshots, vmnetworkattachments]
+  resources: [vmsnapshots, vmnetworkattachments, vmmigrations]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [infra.virtrigaud.io]
-  resources: [virtualmachines/status, providers/status, vmclasses/status, vmimages/status, vmnetworkattachments/status, vmsnapshots/status, vmplacementpolicies/status]
+  resources: [virtualmachines/status, providers/status, vmclasses/status, vmimages/status, vmnetworkattachments/status, vmsnapshots/status, vmplacementpolicies/status, vmmigrations/status]
   verbs: [patch]
 # Machines of Viti Stack.
 - apiGroups: [vitistack.io]
@@ -77,6 +77,10 @@
 - apiGroups: [cdi.kubevirt.io]
   resources: [datavolumes]
   verbs: [get, list, watch, create, patch, delete]
+# Disks are copies of images that are kept in another namespace.
+- apiGroups: [cdi.kubevirt.io]
+  resources: [datavolumes/source]
+  verbs: [create]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
@@ -110,38 +114,47 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, patch]
-# The certificate authority of Remote providers, and the certificate of the webhooks. The chart makes both Secrets, empty.
+# The authority behind the certificates of Remote providers, webhooks and gateway. The chart makes the Secret, empty.
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [polyvirt-provider-ca, {{ include "polyvirt.fullname" . }}-webhook-tls]
+  resourceNames: [polyvirt-provider-ca]
   verbs: [get, update]
+{{- with include "polyvirt.givenCertificates" . }}
+# Certificates that somebody else keeps.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ . }}]
+  verbs: [get]
+{{- end }}
 # What marketplace:// names.
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [polyvirt-image-catalogue]
   verbs: [get]
-{{- if .Values.gateway.enabled }}
-# The certificate of the gateway, which goes with its Service.
-- apiGroups: [""]
-  resources: [secrets]
-  verbs: [create]
-- apiGroups: [""]
-  resources: [secrets]
-  resourceNames: [{{ include "polyvirt.fullname" . }}-gateway-tls]
-  verbs: [get]
-- apiGroups: [""]
-  resources: [services]
-  resourceNames: [{{ include "polyvirt.fullname" . }}-gateway]
-  verbs: [get]
-{{- end }}
+{{- end -}}
+
+{{/* The Secrets with certificates that somebody else keeps, separated by commas. */}}
+{{- define "polyvirt.givenCertificates" -}}
+{{- $webhook := ternary .Values.webhooks.certificateSecret "" .Values.webhooks.enabled }}
+{{- $gateway := ternary .Values.gateway.certificateSecret "" .Values.gateway.enabled }}
+{{- list $webhook $gateway | compact | uniq | join ", " }}
 {{- end -}}
 
 {{/* What it may do with objects of the cluster, wherever it works. */}}
 {{- define "polyvirt.clusterRules" -}}
+# Hooks call no Service of the cluster, so which addresses those have must be known.
+- apiGroups: [networking.k8s.io]
+  resources: [servicecidrs]
+  verbs: [list]
 # Sizes of Machines belong to the cluster.
 - apiGroups: [vitistack.io]
   resources: [machineclasses]
   verbs: [list, watch]
+# Whether those definitions are of this version is said in the log.
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: [machines.vitistack.io, networkconfigurations.vitistack.io, kubevirtconfigs.vitistack.io]
+  verbs: [get]
 # What tells this cluster from others: a VM is owned by its Machine only where both are in one.
 - apiGroups: [""]
   resources: [namespaces]
@@ -164,6 +177,10 @@
 - apiGroups: [kubevirt.io]
   resources: [kubevirts]
   verbs: [get, list]
+# How fast VMs may move.
+- apiGroups: [migrations.kubevirt.io]
+  resources: [migrationpolicies]
+  verbs: [get, list, watch, create, patch, delete]
 {{- end }}
 {{- if .Values.gateway.enabled }}
 - apiGroups: [apiregistration.k8s.io]

@@ -94,6 +94,15 @@ impl Facts for Caches {
         self.find(key, |stores| &stores.snapshots)
     }
 
+    fn secret(&self, key: &ObjectKey) -> Found<()> {
+        let known = self.ask(key.namespace(), |stores| stores.secrets.has(key));
+        match known.flatten() {
+            None => Found::Unknown,
+            Some(false) => Found::Missing,
+            Some(true) => Found::Here(Arc::new(())),
+        }
+    }
+
     fn users(&self, target: &Target) -> Option<Users> {
         let (Target::Provider(key)
         | Target::Class(key)

@@ -57,6 +57,8 @@ pub trait Facts: Send + Sync {
     fn vm(&self, key: &ObjectKey) -> Found<VirtualMachine>;
     /// A snapshot.
     fn snapshot(&self, key: &ObjectKey) -> Found<VMSnapshot>;
+    /// Whether there is a Secret; nothing of it is known.
+    fn secret(&self, key: &ObjectKey) -> Found<()>;
     /// Who uses something, in all namespaces; `None` if nobody can tell.
     fn users(&self, target: &Target) -> Option<Users>;
     /// Whether this program can run the provider inside itself.

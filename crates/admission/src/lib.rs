@@ -10,7 +10,6 @@
 //! still put right only warns: manifests are applied in any order.
 
 mod caches;
-mod certificate;
 mod defaults;
 mod error;
 mod facts;
@@ -25,7 +24,6 @@ mod webhooks;
 mod wire;
 
 pub use caches::{Caches, Linked};
-pub use certificate::{Keeper, Lifetimes};
 pub use defaults::defaults;
 pub use error::AdmissionError;
 pub use facts::{Facts, Found, Users, features};

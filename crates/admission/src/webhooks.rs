@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Client;
 use polyvirt_listener::{Settings, TlsListener};
+use polyvirt_pki::{Serving, Source};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::certificate::{Keeper, Lifetimes};
 use crate::error::AdmissionError;
 use crate::facts::Facts;
 use crate::metrics::Metrics;
@@ -21,17 +22,15 @@ use crate::server::{Shared, routes};
 /// Where the webhooks are, and who tells the API server so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The namespace of the Service and of the Secret with the certificate.
+    /// The namespace of the Service.
     pub namespace: String,
-    /// The Service in front of us; the Secret is called the same, with `-tls` behind.
+    /// The Service in front of us.
     pub service: String,
     /// The name of the configurations.
     pub configuration: String,
     /// Who makes the configurations.
     pub registration: Registration,
-    /// How long certificates last.
-    pub lifetimes: Lifetimes,
-    /// How often we look whether something is due.
+    /// How often we look at the least whether something is due.
     pub look_every: Duration,
 }
 
@@ -79,34 +78,28 @@ fn host(url: &str) -> Option<String> {
 pub struct Webhooks {
     client: Client,
     place: Place,
-    keeper: Keeper,
+    serving: Serving,
     shared: Arc<Shared>,
 }
 
 impl Webhooks {
-    /// Finds or makes the certificate.
+    /// Shows the certificate of that source.
     pub async fn prepare(
         client: Client,
         place: Place,
+        certificate: Source,
         facts: Arc<dyn Facts>,
         metrics: Metrics,
     ) -> Result<Self, AdmissionError> {
         if matches!(place.registration, Registration::Own { .. }) {
             register::namespace(&client, &place.namespace).await?;
         }
-        let secret = format!("{}-tls", place.service);
-        let keeper = Keeper::new(
-            client.clone(),
-            &place.namespace,
-            &secret,
-            place.names(),
-            place.lifetimes,
-        );
-        keeper.keep().await?;
+        let serving = Serving::new(certificate, place.names());
+        serving.keep(Timestamp::now()).await?;
         Ok(Self {
             client,
             place,
-            keeper,
+            serving,
             shared: Shared::new(facts, metrics),
         })
     }
@@ -118,7 +111,7 @@ impl Webhooks {
         stop: CancellationToken,
     ) -> Result<(), AdmissionError> {
         let closed = CancellationToken::new();
-        let settings = Settings::new(tls(&self.keeper)?);
+        let settings = Settings::new(tls(&self.serving)?);
         let incoming = TlsListener::<()>::new(listener, settings, closed.clone());
         let server = axum::serve(incoming, routes(self.shared.clone()));
         let server = server.with_graceful_shutdown(closed.clone().cancelled_owned());
@@ -135,19 +128,28 @@ impl Webhooks {
     /// Does what is due, again and again.
     async fn look_after(&self, stop: &CancellationToken) {
         loop {
-            let done = stop.run_until_cancelled(self.look()).await;
-            if let Some(Err(error)) = done {
+            let Some(done) = stop.run_until_cancelled(self.look()).await else {
+                return;
+            };
+            let pause = done.unwrap_or_else(|error| {
                 tracing::warn!(%error, "the webhooks could not be looked after; it is tried again");
-            }
-            let pause = sleep(self.place.look_every);
-            if stop.run_until_cancelled(pause).await.is_none() {
+                self.place.look_every
+            });
+            if stop.run_until_cancelled(sleep(pause)).await.is_none() {
                 return;
             }
         }
     }
 
-    async fn look(&self) -> Result<(), AdmissionError> {
-        let authority = self.keeper.keep().await?;
+    /// Tells how long nothing is to be done.
+    async fn look(&self) -> Result<Duration, AdmissionError> {
+        let kept = self.serving.keep(Timestamp::now()).await?;
+        let pause = kept.pause(self.place.look_every);
+        self.register(kept.trusted).await?;
+        Ok(pause)
+    }
+
+    async fn register(&self, authority: Vec<u8>) -> Result<(), AdmissionError> {
         match &self.place.registration {
             Registration::Injected => {
                 register::inject(&self.client, &self.place.configuration, &authority).await
@@ -181,13 +183,13 @@ impl Webhooks {
     }
 }
 
-/// TLS 1.2 and 1.3; whatever the keeper shows.
-fn tls(keeper: &Keeper) -> Result<Arc<ServerConfig>, AdmissionError> {
+/// TLS 1.2 and 1.3; whatever certificate is to be shown.
+fn tls(serving: &Serving) -> Result<Arc<ServerConfig>, AdmissionError> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
         .with_no_client_auth()
-        .with_cert_resolver(keeper.shown());
+        .with_cert_resolver(serving.shown());
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -66,9 +66,14 @@ pub struct KubevirtOptions {
     /// Name of the VirtualMachine in its cluster. Absent: the VM's own name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_name: Option<String>,
-    /// Names under which the VM may already be there, made by another operator; it is taken over in place.
+    /// Names under which the VM may already be there, made by another operator; it is taken over in place if
+    /// [`KubevirtOptions::adopt_labels`] prove that it is this one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub adopt_names: Vec<String>,
+    /// What the other operator wrote on its VMs. A VM is taken over if it carries at least one of these and none with another
+    /// value, or if `owner` owns it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub adopt_labels: BTreeMap<String, String>,
     /// Namespace in the cluster; made if it is not there. Absent: the namespace of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,

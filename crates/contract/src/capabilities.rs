@@ -60,17 +60,20 @@ pub enum Extension {
     Console,
     /// VMs can be moved to another host.
     Migrate,
+    /// What VMs use can be asked.
+    Usage,
 }
 
 impl Extension {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Identity,
         Self::Watch,
         Self::Inventory,
         Self::GuestExec,
         Self::Console,
         Self::Migrate,
+        Self::Usage,
     ];
 
     /// The name on the wire and in `Provider.status.features`.
@@ -82,6 +85,7 @@ impl Extension {
             Self::GuestExec => "GuestExec",
             Self::Console => "Console",
             Self::Migrate => "Migrate",
+            Self::Usage => "Usage",
         }
     }
 

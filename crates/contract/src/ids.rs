@@ -68,6 +68,10 @@ id! {
     ImageId
 }
 id! {
+    /// One move of a VM from a host to another, as both of them know it.
+    MoveId
+}
+id! {
     /// Names one request of a user, so that a provider carries it out once however often it is sent.
     RequestId
 }

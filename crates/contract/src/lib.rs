@@ -25,5 +25,5 @@ pub mod wire;
 pub use capabilities::{Capabilities, Extension, Features};
 pub use credentials::Credentials;
 pub use error::{ErrorKind, ProviderError, Retry};
-pub use ids::{Identity, ImageId, RequestId, SnapshotId, TaskId, VmId};
+pub use ids::{Identity, ImageId, MoveId, RequestId, SnapshotId, TaskId, VmId};
 pub use provider::{Provider, Result};

@@ -5,12 +5,12 @@ use futures::stream::BoxStream;
 
 use crate::capabilities::{Capabilities, Features};
 use crate::error::ProviderError;
-use crate::ids::{Identity, SnapshotId, TaskId, VmId};
+use crate::ids::{Identity, RequestId, SnapshotId, TaskId, VmId};
 use crate::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
-    MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
-    VmRef, VmState,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, Handover, ImportDisk, Inventory, Landing,
+    Luggage, MigrateVm, MigrationProgress, MoveState, PowerRequest, PrepareImage, PreparedImage,
+    Sending, SettleMove, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
 };
 use crate::watch::{TaskState, VmEvent};
 
@@ -150,6 +150,53 @@ pub trait Provider: Send + Sync + 'static {
     /// How far a move is, beyond the percentage of its task; `NotFound` if no move has this task.
     async fn migration_progress(&self, _task: &TaskId) -> Result<MigrationProgress> {
         Err(ProviderError::unsupported("moving VMs between hosts"))
+    }
+
+    /// Stops the move of this request: the VM goes on where it was, and the move's task ends with `Cancelled`. `NotFound`: no such
+    /// move is going on. `Precondition`: it is too late, and the move goes on to its end.
+    async fn cancel_migration(&self, _vm: &VmRef, _request: &RequestId) -> Result<()> {
+        Err(ProviderError::unsupported("stopping a move"))
+    }
+
+    /// Marks a VM as leaving, and describes it for its new host. From here on nobody else changes it. This and the four that
+    /// follow are the two sides of a move between hosts that are providers of their own.
+    async fn pack_vm(&self, _handover: &Handover) -> Result<Luggage> {
+        Err(ProviderError::unsupported("moving VMs between hosts"))
+    }
+
+    /// Makes a place for a VM that comes, and waits there for its memory and its disks. Nobody is told of it before it is kept.
+    /// `address` is where other hosts reach this one, as the caller knows it.
+    async fn receive_vm(
+        &self,
+        _handover: &Handover,
+        _luggage: Luggage,
+        _address: &str,
+    ) -> Result<Landing> {
+        Err(ProviderError::unsupported("moving VMs between hosts"))
+    }
+
+    /// Sends a VM that was packed to the place that was made for it. Dropping the stream before its end calls the guest back.
+    async fn send_vm(
+        &self,
+        _handover: &Handover,
+        _landing: &Landing,
+    ) -> Result<BoxStream<'static, Result<Sending>>> {
+        Err(ProviderError::unsupported("moving VMs between hosts"))
+    }
+
+    /// How VMs on their way look from this host: all, or the one that is named, whether it moves or not.
+    async fn moves(&self, _vm: Option<&VmId>) -> Result<Vec<MoveState>> {
+        Err(ProviderError::unsupported("moving VMs between hosts"))
+    }
+
+    /// Carries out what was decided of this host's side of a move. What was carried out before is a success.
+    async fn settle_move(&self, _settle: &SettleMove) -> Result<()> {
+        Err(ProviderError::unsupported("moving VMs between hosts"))
+    }
+
+    /// What the running VMs use; needs [`Extension::Usage`](crate::Extension::Usage).
+    async fn usage(&self) -> Result<Vec<VmUsage>> {
+        Err(ProviderError::unsupported("the usage of VMs"))
     }
 
     /// Attaches to a console of the VM.

@@ -33,9 +33,12 @@ pub enum ChecksumError {
     /// The algorithm is not known.
     #[error("Unknown type of checksum {0:?}; known are md5, sha1, sha256 and sha512")]
     UnknownAlgorithm(String),
+    /// The address of a list of checksums cannot be used.
+    #[error("The list of checksums has no address: {0}")]
+    Address(String),
     /// The digest does not fit the algorithm.
     #[error(
-        "A checksum of type {algorithm} has {digits} hexadecimal digits. Correct the checksum or its type"
+        "A checksum of type {algorithm} has {digits} hexadecimal digits, or is the address of a list of checksums. Correct the checksum or its type"
     )]
     Malformed {
         /// The algorithm.
@@ -66,7 +69,7 @@ impl Algorithm {
     }
 
     /// The algorithm of that name; SHA-256 if none is named.
-    fn parse(name: &str) -> Result<Self, ChecksumError> {
+    pub(crate) fn parse(name: &str) -> Result<Self, ChecksumError> {
         match name.to_ascii_lowercase().as_str() {
             "md5" => Ok(Self::Md5),
             "sha1" => Ok(Self::Sha1),

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::context::Stores;
 use crate::runtime::key::ObjectKey;
 use crate::runtime::store::Change;
-use crate::runtime::watch::{Scope, objects};
+use crate::runtime::watch::{Scope, objects, secrets};
 
 /// Caches, the namespaces that they are of, and whether they are complete.
 #[derive(Clone)]
@@ -67,6 +67,7 @@ impl StandIn {
                 listed.push(first);
                 feeds.spawn(feed);
             }
+            feeds.spawn(secrets(client.clone(), scope, stores.clone(), |_| ()));
         }
         feeds.spawn(async move {
             for mut first in listed {
@@ -114,6 +115,7 @@ fn silent_feeds(client: &Client, scope: &Scope, stores: &Arc<Stores>) -> Vec<Fee
         feed!(networks, |_: &Stores, _: &Change<_>| ()),
         feed!(snapshots, |_: &Stores, _: &Change<_>| ()),
         feed!(policies, |_: &Stores, _: &Change<_>| ()),
+        feed!(migrations, |_: &Stores, _: &Change<_>| ()),
     ]
 }
 

@@ -81,6 +81,9 @@ pub trait Cluster: Send + Sync {
     /// The data of a Secret; `None` if it does not exist.
     async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError>;
 
+    /// The ranges of addresses that the cluster gives its Services.
+    async fn service_ranges(&self) -> Result<Vec<String>, ClusterError>;
+
     /// Tells people. Best effort, never in the way of the work.
     fn event(&self, about: &About, note: Note);
 }

@@ -5,17 +5,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot, VirtualMachine,
+    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
+    VirtualMachine,
 };
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
+use tokio::sync::OnceCell;
 
-use crate::cluster::Cluster;
+use crate::calls::{Caller, Policy, Range};
+use crate::cluster::{Cluster, ClusterError};
 use crate::link::Links;
 use crate::placement::{Placements, Unplaced};
+use crate::runtime::by_vm::ByVm;
 use crate::runtime::key::{Kind, ObjectKey};
-use crate::runtime::snapshot_index::SnapshotIndex;
+use crate::runtime::secret_names::SecretNames;
 use crate::runtime::store::Store;
 use crate::runtime::vm_index::VmIndex;
 use crate::snapshot::refusals::Refusals;
@@ -38,11 +42,17 @@ pub struct Stores {
     /// Snapshots.
     pub snapshots: Store<VMSnapshot>,
     /// Which snapshots are of which VM.
-    pub snapshot_index: SnapshotIndex,
+    pub snapshot_index: ByVm,
+    /// Moves of VMs.
+    pub migrations: Store<VMMigration>,
+    /// Which moves are of which VM.
+    pub migration_index: ByVm,
     /// Where VMs may run.
     pub policies: Store<VMPlacementPolicy>,
     /// VMs that wait for a host.
     pub unplaced: Unplaced,
+    /// Which Secrets there are.
+    pub secrets: SecretNames,
 }
 
 impl Stores {
@@ -56,6 +66,7 @@ impl Stores {
             Kind::VMNetworkAttachment => self.networks.len(),
             Kind::VMSnapshot => self.snapshots.len(),
             Kind::VMPlacementPolicy => self.policies.len(),
+            Kind::VMMigration => self.migrations.len(),
             Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => return None,
         })
     }
@@ -108,6 +119,8 @@ pub trait Observer: Send + Sync {
     fn image(&self, change: crate::runtime::store::Change<VMImage>);
     /// A snapshot changed.
     fn snapshot(&self, change: crate::runtime::store::Change<VMSnapshot>);
+    /// A move of a VM changed.
+    fn migration(&self, change: crate::runtime::store::Change<VMMigration>);
     /// A Provider changed.
     fn provider(&self, change: crate::runtime::store::Change<Provider>);
 }
@@ -128,6 +141,8 @@ pub struct Context {
     pub refusals: Refusals,
     /// Where VMs were put, and what providers have.
     pub placements: Placements,
+    may_call: Policy,
+    caller: OnceCell<Caller>,
     memos: Mutex<HashMap<ObjectKey, Memo>>,
 }
 
@@ -148,8 +163,27 @@ impl Context {
             observer,
             refusals: Refusals::default(),
             placements: Placements::default(),
+            may_call: Policy::default(),
+            caller: OnceCell::new(),
             memos: Mutex::default(),
         }
+    }
+
+    /// The same, with what the operator says of the servers that hooks may call.
+    #[must_use]
+    pub fn calling(mut self, policy: Policy) -> Self {
+        self.may_call = policy;
+        self
+    }
+
+    /// Calls web servers for users, but none that is a Service of the cluster: which those are is asked once.
+    pub async fn caller(&self) -> Result<&Caller, ClusterError> {
+        let made = self.caller.get_or_try_init(|| async {
+            let services = self.cluster.service_ranges().await?;
+            let services: Vec<Range> = services.iter().filter_map(|r| r.parse().ok()).collect();
+            Ok(Caller::new(self.may_call.clone().but(services)))
+        });
+        made.await
     }
 
     /// The time.

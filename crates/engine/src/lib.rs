@@ -1,5 +1,6 @@
 //! The controllers: one folder a kind, on one runtime of stores, queue and provider links.
 
+pub mod calls;
 pub mod catalogue;
 pub mod census;
 pub mod cluster;
@@ -10,11 +11,14 @@ pub mod leader;
 pub mod link;
 pub mod manager;
 pub mod metrics;
+pub mod migration;
 pub mod next;
 pub mod placement;
 pub mod provider;
 pub mod runtime;
 pub mod shared;
 pub mod snapshot;
+pub mod subject;
 pub mod trace;
+pub mod usage;
 pub mod virtual_machine;

@@ -1,5 +1,7 @@
 //! All controllers, running.
 
+mod count;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,20 +10,20 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use kube::Client;
-use polyvirt_api::infra::VMPhase;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::calls::Policy;
 use crate::catalogue::Catalogue;
 use crate::census::Census;
 use crate::context::{Clock, Context, Stores};
 use crate::guests::Guests;
 use crate::link::Links;
-use crate::metrics::{KindLabel, Metrics};
+use crate::metrics::Metrics;
 use crate::next::Next;
 use crate::provider::{Runtime, Sessions};
+use crate::runtime::background::{self, Background, Fallen};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::dispatch::{Dispatcher, Follower};
 use crate::runtime::events;
@@ -30,7 +32,8 @@ use crate::runtime::kube_cluster::KubeCluster;
 use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
 use crate::runtime::watch::{Scope, objects, secrets};
 use crate::trace;
-use crate::{image, provider, shared, snapshot, virtual_machine};
+use crate::usage::Meter;
+use crate::{image, migration, provider, shared, snapshot, virtual_machine};
 
 /// How the manager runs.
 #[derive(Clone, Debug)]
@@ -39,6 +42,8 @@ pub struct Config {
     pub namespaces: Vec<String>,
     /// Passes in flight for one provider.
     pub concurrency: usize,
+    /// Which servers hooks may call.
+    pub may_call: Policy,
 }
 
 impl Default for Config {
@@ -46,6 +51,7 @@ impl Default for Config {
         Self {
             namespaces: Vec::new(),
             concurrency: 32,
+            may_call: Policy::default(),
         }
     }
 }
@@ -59,6 +65,7 @@ pub struct Manager {
     ready: watch::Sender<bool>,
     stores: Arc<Stores>,
     links: Arc<Links>,
+    meter: Arc<Meter>,
     queue: Queue,
     followers: Vec<Arc<dyn Follower>>,
 }
@@ -70,6 +77,8 @@ pub struct Shared {
     pub stores: Arc<Stores>,
     /// Its providers.
     pub links: Arc<Links>,
+    /// What VMs use.
+    pub meter: Arc<Meter>,
     /// Turns true when all caches are filled.
     pub ready: watch::Receiver<bool>,
 }
@@ -90,6 +99,7 @@ impl Manager {
         runtime: Arc<dyn Runtime>,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let links = Arc::<Links>::default();
         Self {
             queue: Queue::new(config.concurrency),
             client,
@@ -98,7 +108,8 @@ impl Manager {
             metrics,
             ready: watch::Sender::new(false),
             stores: Arc::default(),
-            links: Arc::default(),
+            meter: Meter::new(links.clone()),
+            links,
             followers: Vec::new(),
         }
     }
@@ -108,6 +119,7 @@ impl Manager {
         Shared {
             stores: self.stores.clone(),
             links: self.links.clone(),
+            meter: self.meter.clone(),
             ready: self.ready(),
         }
     }
@@ -138,8 +150,9 @@ impl Manager {
         self.ready.subscribe()
     }
 
-    /// Runs until it is told to stop; passes under way are finished, for what they have sent must be written down.
-    pub async fn run(self, stop: CancellationToken) {
+    /// Runs until it is told to stop; passes under way are finished, for what they have sent must be written down. If it
+    /// falls, it stops all that share the token with it.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), Fallen> {
         let (events_in, events_out) = mpsc::channel(events::WAITING);
         let (stores, links) = (self.stores.clone(), self.links.clone());
         let queue = self.queue.clone();
@@ -154,6 +167,7 @@ impl Manager {
             clock.clone(),
             dispatcher.clone(),
         );
+        let ctx = ctx.calling(self.config.may_call.clone());
         let sessions = Sessions::new(
             self.runtime.clone(),
             links,
@@ -170,24 +184,27 @@ impl Manager {
             backoff: Backoff::default(),
             metrics: self.metrics.clone(),
         });
-        let mut background = JoinSet::new();
+        let mut background = Background::default();
         let listed = self.watch(&mut background, &stores, &dispatcher);
         background.spawn(news(self.runtime.news(), dispatcher.clone()));
         let events = tokio::spawn(events::run(self.client.clone(), events_out, stop.clone()));
-        tokio::select! {
-            () = work(&parts, listed, &self.ready) => {}
-            () = stop.cancelled() => {}
-        }
+        let ended = tokio::select! {
+            () = work(&parts, listed, &self.ready) => Ok(()),
+            () = stop.cancelled() => Ok(()),
+            fallen = background.fallen() => Err(fallen),
+        };
+        stop.cancel();
         drain(&parts).await;
         background.shutdown().await;
         drop(parts);
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), events).await;
+        ended
     }
 
     /// One watch a kind and scope. The receivers tell when each has its first list.
     fn watch(
         &self,
-        tasks: &mut JoinSet<()>,
+        tasks: &mut Background,
         stores: &Arc<Stores>,
         dispatcher: &Arc<Dispatcher>,
     ) -> Vec<watch::Receiver<bool>> {
@@ -197,7 +214,9 @@ impl Manager {
                 listed.push(ready);
                 tasks.spawn(feed);
             }
-            tasks.spawn(secrets(self.client.clone(), scope, dispatcher.clone()));
+            let told = dispatcher.clone();
+            let tell = move |secret: &_| told.secret_changed(secret);
+            tasks.spawn(secrets(self.client.clone(), scope, stores.clone(), tell));
         }
         listed
     }
@@ -232,6 +251,7 @@ impl Manager {
             feed!(networks, network_changed),
             feed!(snapshots, snapshot_changed),
             feed!(policies, policy_changed),
+            feed!(migrations, migration_changed),
         ]
     }
 }
@@ -276,6 +296,7 @@ impl Parts {
         let begin = Instant::now();
         self.metrics.waited(ticket.urgency, ticket.waited);
         let before = self.phase(&ticket.key);
+        let moving = migration::count::before(&self.ctx, &ticket.key);
         let span = tracing::info_span!(
             target: trace::TARGET,
             "reconcile",
@@ -283,8 +304,9 @@ impl Parts {
             object = %ticket.key.object,
             waited_ms = u64::try_from(ticket.waited.as_millis()).unwrap_or(u64::MAX),
         );
-        let next = self.reconcile(&ticket.key).instrument(span).await;
-        self.count_ready(&ticket, before);
+        let pass = Box::pin(self.reconcile(&ticket.key).instrument(span));
+        let next = background::pass(&ticket.key, pass).await;
+        migration::count::after(&self.ctx, &self.metrics, &ticket.key, moving);
         let outcome = match next {
             Next::Idle => "success",
             Next::After(_) => "wait",
@@ -292,72 +314,8 @@ impl Parts {
         };
         self.metrics
             .pass(ticket.key.kind.name(), outcome, begin.elapsed());
-        self.metrics
-            .queue_depth
-            .set(i64::try_from(self.queue.waiting()).unwrap_or(i64::MAX));
-        self.count(ticket.key.kind);
-        self.count_tasks(&ticket.lane);
-        self.count_unclaimed(&ticket.key);
+        self.count_after(&ticket, before);
         self.schedule(&ticket.key, &ticket.lane, next);
-    }
-
-    /// The phase of a VirtualMachine as the last pass left it.
-    fn phase(&self, key: &Key) -> Option<VMPhase> {
-        let vm = (key.kind == Kind::VirtualMachine).then(|| self.ctx.stores.vms.get(&key.object));
-        vm.flatten()?.status.as_ref()?.phase
-    }
-
-    /// A VM that is new and runs is a promise kept: how long it took is what its user has felt.
-    fn count_ready(&self, ticket: &Ticket, before: Option<VMPhase>) {
-        let is_new = matches!(
-            before,
-            None | Some(VMPhase::Pending | VMPhase::Provisioning)
-        );
-        if !is_new || self.phase(&ticket.key) != Some(VMPhase::Running) {
-            return;
-        }
-        let vm = self.ctx.stores.vms.get(&ticket.key.object);
-        let created = vm.and_then(|vm| vm.metadata.creation_timestamp.clone());
-        let Lane::Provider(provider) = &ticket.lane else {
-            return;
-        };
-        let provider = self.ctx.stores.providers.get(provider);
-        if let (Some(created), Some(provider)) = (created, provider) {
-            let took = self.ctx.now().duration_since(created.0);
-            let word = provider::sessions::type_word(provider.spec.type_);
-            self.metrics
-                .vm_ready(word, took.try_into().unwrap_or_default());
-        }
-    }
-
-    fn count(&self, kind: Kind) {
-        let Some(number) = self.ctx.stores.count(kind) else {
-            return;
-        };
-        let label = KindLabel { kind: kind.name() };
-        self.metrics
-            .objects
-            .get_or_create(&label)
-            .set(i64::try_from(number).unwrap_or(i64::MAX));
-    }
-
-    fn count_tasks(&self, lane: &Lane) {
-        let Lane::Provider(key) = lane else { return };
-        let provider = self.ctx.stores.providers.get(key);
-        if let (Some(provider), Some(link)) = (provider, self.ctx.links.get(key)) {
-            let number = link.seen(|seen| seen.tasks_awaited());
-            self.metrics
-                .tasks(&provider::labels(key, &provider), number);
-        }
-    }
-
-    fn count_unclaimed(&self, key: &Key) {
-        let provider = self.ctx.stores.providers.get(&key.object);
-        if let Some(provider) = provider.filter(|_| key.kind == Kind::Provider) {
-            let number = provider::unclaimed::count(&self.ctx, &key.object);
-            let labels = provider::labels(&key.object, &provider);
-            self.metrics.unclaimed(&labels, number);
-        }
     }
 
     async fn reconcile(&self, key: &Key) -> Next {
@@ -368,6 +326,7 @@ impl Parts {
             Kind::VMImage => image::reconcile(&self.ctx, &key.object).await,
             Kind::VMNetworkAttachment => shared::network::reconcile(&self.ctx, &key.object).await,
             Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
+            Kind::VMMigration => migration::reconcile(&self.ctx, &key.object).await,
             Kind::VMPlacementPolicy => shared::policy::reconcile(&self.ctx, &key.object).await,
             Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => Next::Idle,
         }

@@ -1,5 +1,7 @@
 //! What the manager counts, under the names that dashboards of the field already use.
 
+mod moves;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::runtime::queue::Urgency;
+
+pub use moves::Moves;
 
 /// Labels of a pass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -129,6 +133,8 @@ pub struct Metrics {
     address_seconds: Family<TypeLabel, Histogram>,
     build: Family<BuildLabels, Gauge>,
     leading: Family<LeaseLabel, Gauge>,
+    /// Moves between hosts.
+    pub moves: Moves,
     /// Objects that wait to be looked at.
     pub queue_depth: Gauge,
     /// VMs by kind of object in the cache.
@@ -185,6 +191,7 @@ impl Default for Metrics {
             address_seconds: Family::new_with_constructor(long_seconds),
             build: build(),
             leading: Family::default(),
+            moves: Moves::default(),
             queue_depth: Gauge::default(),
             objects: Family::default(),
         }
@@ -266,6 +273,7 @@ impl Metrics {
             "Time from the start of a VM to its first address",
             self.address_seconds.clone(),
         );
+        self.moves.register(registry);
         registry.register("build_info", "What runs", self.build.clone());
         registry.register("objects", "Objects in the cache", self.objects.clone());
     }

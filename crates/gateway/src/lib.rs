@@ -11,7 +11,6 @@
 
 mod access;
 mod audit;
-mod certificate;
 mod console;
 mod discovery;
 mod exec;

@@ -46,7 +46,7 @@ pub async fn service(client: &Client, place: &Place) -> Result<(), GatewayError>
 pub async fn api(
     client: &Client,
     place: &Place,
-    authority: ByteString,
+    authority: Option<&ByteString>,
 ) -> Result<(), GatewayError> {
     let name = format!("{VERSION}.{GROUP}");
     let wanted = json!({

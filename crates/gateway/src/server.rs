@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use kube::Client;
 use polyvirt_contract::grpc::common_name;
 use polyvirt_listener::{Settings, TlsListener, Who};
+use polyvirt_pki::{Serving, ServingError, Source};
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use tokio::net::{TcpListener, TcpStream};
@@ -13,19 +16,19 @@ use tokio::time::sleep;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::certificate::Serving;
 use crate::front_proxy::FrontProxy;
 use crate::machines::Machines;
 use crate::register;
 use crate::routes::{Shared, routes};
 
-/// So often we look whether the API server has got new certificates.
+/// So often we look at the least whether the API server has got new certificates, or ours is to be renewed.
 const REFRESH: Duration = Duration::from_secs(60);
+const RETRY: Duration = Duration::from_secs(5);
 
 /// Where the API server finds us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The namespace of the Service and of our Secret.
+    /// The namespace of the Service.
     pub namespace: String,
     /// The Service in front of us.
     pub service: String,
@@ -68,14 +71,9 @@ pub enum GatewayError {
     /// A certificate that cannot be read.
     #[error("A certificate or key cannot be read: {0}")]
     BadAuthority(String),
-    /// The Secret with our certificate is damaged.
-    #[error(
-        "Secret {0} has no {1}: remove the Secret and restart the manager, which makes a new one"
-    )]
-    BadSecret(String, &'static str),
-    /// Our own certificate.
-    #[error("Cannot make a certificate: {0}")]
-    Certificate(#[from] rcgen::Error),
+    /// There is no certificate to show.
+    #[error("The gateway has no certificate: {0}")]
+    Certificate(#[from] ServingError),
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
@@ -96,15 +94,17 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Learns from the API server whom to believe, and makes a certificate if there is none.
+    /// Learns from the API server whom to believe, and shows the certificate of that source.
     pub async fn prepare(
         client: Client,
         machines: Arc<dyn Machines>,
         place: Place,
+        certificate: Source,
     ) -> Result<Self, GatewayError> {
         let front_proxy = FrontProxy::read(&client).await?;
         register::service(&client, &place).await?;
-        let serving = Serving::find_or_make(&client, &place).await?;
+        let serving = Serving::new(certificate, vec![place.server_name()]);
+        serving.keep(Timestamp::now()).await?;
         let tls = Settings::new(config(&front_proxy, &serving)?);
         let shared = Arc::new(Shared::new(client, machines, front_proxy));
         Ok(Self {
@@ -116,61 +116,72 @@ impl Gateway {
     }
 
     /// Serves until it is told to stop, and tells the API server so.
-    pub async fn serve(
-        self,
-        listener: TcpListener,
-        stop: CancellationToken,
-    ) -> Result<(), GatewayError> {
+    pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let incoming = TlsListener::<Peer>::new(listener, self.tls.clone(), stop.clone());
-        tokio::spawn(refresh(
-            self.shared.clone(),
-            self.serving.clone(),
-            self.tls.clone(),
-            stop.clone(),
-        ));
-        let authority = self.serving.authority();
-        register::api(&self.shared.client, &self.place, authority).await?;
-        let service = routes(self.shared).into_make_service_with_connect_info::<Who<Peer>>();
+        let service =
+            routes(self.shared.clone()).into_make_service_with_connect_info::<Who<Peer>>();
+        tokio::spawn(self.look_after(stop.clone()));
         let served = axum::serve(incoming, service);
         let served = served.with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = served.await {
             tracing::error!(%error, "consoles are no longer served");
         }
+    }
+
+    /// Does what is due, again and again.
+    async fn look_after(self, stop: CancellationToken) {
+        let mut told = None;
+        loop {
+            let Some(done) = stop.run_until_cancelled(self.look(&mut told)).await else {
+                return;
+            };
+            let pause = done.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the gateway could not be looked after; it is tried again");
+                RETRY
+            });
+            if stop.run_until_cancelled(sleep(pause)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Tells how long nothing is to be done. The API server is told whom to trust when that changes.
+    async fn look(&self, told: &mut Option<ByteString>) -> Result<Duration, GatewayError> {
+        let kept = self.serving.keep(Timestamp::now()).await?;
+        let pause = kept.pause(REFRESH);
+        let trusted = Some(ByteString(kept.trusted));
+        if *told != trusted {
+            register::api(&self.shared.client, &self.place, trusted.as_ref()).await?;
+            *told = trusted;
+        }
+        self.take_over(FrontProxy::read(&self.shared.client).await?)?;
+        Ok(pause)
+    }
+
+    /// Takes over new certificates of the API server, which it changes about once a year.
+    fn take_over(&self, now: FrontProxy) -> Result<(), GatewayError> {
+        if now == *self.shared.front_proxy() {
+            return Ok(());
+        }
+        tracing::info!("the API server has got new front-proxy settings");
+        self.tls.replace(config(&now, &self.serving)?);
+        let mut held = self.shared.front_proxy.write();
+        **held.as_mut().unwrap_or_else(|held| held.get_mut()) = Arc::new(now);
         Ok(())
     }
 }
 
 /// A certificate is asked for, and checked if there is one; requests without one are refused later, with words.
 fn config(front_proxy: &FrontProxy, serving: &Serving) -> Result<Arc<ServerConfig>, GatewayError> {
-    let (chain, key) = serving.parts()?;
     let verifier = WebPkiClientVerifier::builder(Arc::new(front_proxy.roots()?))
         .allow_unauthenticated()
         .build()?;
     let mut config = ServerConfig::builder()
         .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)?;
+        .with_cert_resolver(serving.shown());
     // A websocket begins as HTTP/1.1.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
-}
-
-/// Takes over new certificates of the API server, which it changes about once a year.
-async fn refresh(shared: Arc<Shared>, serving: Serving, tls: Settings, stop: CancellationToken) {
-    while stop.run_until_cancelled(sleep(REFRESH)).await.is_some() {
-        let read = FrontProxy::read(&shared.client).await;
-        match read.and_then(|now| Ok((config(&now, &serving)?, now))) {
-            Ok((_, now)) if now == *shared.front_proxy() => {}
-            Ok((config, now)) => {
-                tracing::info!("the API server has got new front-proxy settings");
-                tls.replace(config);
-                let mut held = shared.front_proxy.write();
-                **held.as_mut().unwrap_or_else(|held| held.get_mut()) = Arc::new(now);
-            }
-            Err(error) => {
-                tracing::debug!(%error, "the API server's certificates could not be read again");
-            }
-        }
-    }
 }
 
 /// The other side of a connection.

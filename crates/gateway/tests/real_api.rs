@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::header::{
     CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -11,6 +11,7 @@ use axum::http::{Request, StatusCode};
 use futures::{SinkExt, StreamExt};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client};
@@ -19,6 +20,7 @@ use polyvirt_contract::model::{ClassSpec, CreateVm, Owner, PowerOp, VmRef};
 use polyvirt_gateway::{
     CONSOLE_PROTOCOL, ExecAnswer, ExecBody, Gateway, Machines, Place, Reach, Refusal, path,
 };
+use polyvirt_pki::{Keeper, Lifetimes, Source};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_testkit::ControlPlane;
 use serde_json::json;
@@ -28,6 +30,13 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_util::sync::CancellationToken;
+
+/// Five years in less than half a minute.
+const SHORT: Lifetimes = Lifetimes {
+    authority: Duration::from_secs(24),
+    leaf: Duration::from_secs(6),
+    spread: Duration::from_secs(2),
+};
 
 /// One VM, known as `default/web`.
 struct One {
@@ -78,6 +87,10 @@ struct World {
 }
 
 async fn world() -> World {
+    world_of(Lifetimes::default()).await
+}
+
+async fn world_of(lifetimes: Lifetimes) -> World {
     let plane = ControlPlane::builder().ephemeral().start().await.unwrap();
     let one = one_vm().await;
     let (mock, vm) = (one.mock.clone(), one.vm.clone());
@@ -90,7 +103,7 @@ async fn world() -> World {
         reach: Reach::Host("localhost".to_owned()),
     };
     let stop = CancellationToken::new();
-    let gateway = prepared(&plane.client().unwrap(), Arc::new(one), address).await;
+    let gateway = prepared(&plane.client().unwrap(), Arc::new(one), address, lifetimes).await;
     tokio::spawn(gateway.serve(listener, stop.clone()));
     let world = World {
         plane,
@@ -104,9 +117,17 @@ async fn world() -> World {
 }
 
 /// The API server publishes its certificates a moment after it is ready.
-async fn prepared(client: &Client, machines: Arc<dyn Machines>, place: Place) -> Gateway {
+async fn prepared(
+    client: &Client,
+    machines: Arc<dyn Machines>,
+    place: Place,
+    lifetimes: Lifetimes,
+) -> Gateway {
+    let keeper = Keeper::new(client.clone(), &place.namespace, lifetimes);
+    let own = Source::Own(Arc::new(keeper));
     for _ in 0..100 {
-        match Gateway::prepare(client.clone(), machines.clone(), place.clone()).await {
+        let (machines, place) = (machines.clone(), place.clone());
+        match Gateway::prepare(client.clone(), machines, place, own.clone()).await {
             Ok(gateway) => return gateway,
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
@@ -284,6 +305,36 @@ async fn a_console_carries_keys_and_ends_with_its_vm() {
         attach(&admin, "console").await.err(),
         Some(StatusCode::CONFLICT)
     );
+    world.end().await;
+}
+
+async fn trusted(client: &Client) -> Vec<u8> {
+    let services: Api<APIService> = Api::all(client.clone());
+    let found = services.get("v1.subresources.polyvirt.io").await.unwrap();
+    found.spec.unwrap().ca_bundle.unwrap().0
+}
+
+#[tokio::test]
+async fn neither_a_renewal_nor_another_authority_fails_a_request_or_ends_a_console() {
+    let world = world_of(SHORT).await;
+    let admin = world.plane.client().unwrap();
+    let begun_with = trusted(&admin).await;
+    let mut socket = attach(&admin, "console").await.unwrap();
+    let deadline = Instant::now() + SHORT.authority + SHORT.spread * 2;
+    while Instant::now() < deadline {
+        let told = log(&admin).await;
+        assert!(told.is_ok(), "no request fails for a renewal: {told:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let now = String::from_utf8(trusted(&admin).await).unwrap();
+    let first = String::from_utf8(begun_with).unwrap();
+    assert!(
+        !now.contains(first.trim()),
+        "the first authority is forgotten"
+    );
+    let keys = Message::Binary("echo still here\r".into());
+    socket.send(keys).await.unwrap();
+    shown(&mut socket, "still here\r\nstill here\r\n").await;
     world.end().await;
 }
 

@@ -45,8 +45,8 @@ pub enum Purpose {
 pub struct Subject {
     /// The common name.
     pub name: String,
-    /// DNS names.
-    pub dns: Vec<String>,
+    /// DNS names and addresses.
+    pub names: Vec<String>,
     /// What for.
     pub purpose: Purpose,
 }
@@ -157,9 +157,12 @@ fn leaf_params(subject: &Subject) -> Result<CertificateParams, PkiError> {
     params
         .distinguished_name
         .push(DnType::CommonName, subject.name.clone());
-    for name in &subject.dns {
-        let name = name.as_str().try_into()?;
-        params.subject_alt_names.push(SanType::DnsName(name));
+    for name in &subject.names {
+        let name = match name.parse() {
+            Ok(address) => SanType::IpAddress(address),
+            Err(_) => SanType::DnsName(name.as_str().try_into()?),
+        };
+        params.subject_alt_names.push(name);
     }
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![match subject.purpose {

@@ -15,18 +15,24 @@ use crate::keyring::{Keyring, KeyringError};
 use crate::rotation::{Lifetimes, Move};
 use crate::secret::{is_empty, written_over};
 
-/// How long a keyring is believed without looking at the Secret.
-const FRESH: SignedDuration = SignedDuration::from_mins(10);
+/// The Secret with the manager's own certificate authority, in the manager's namespace.
+pub const AUTHORITY_SECRET: &str = "polyvirt-provider-ca";
+
+/// How long a keyring is believed without looking at the Secret: managers that stand beside each other show certificates that
+/// all of them have told the API server to trust.
+const FRESH: SignedDuration = SignedDuration::from_mins(1);
 
 /// Why there is no keyring.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The API server does not give or take it.
-    #[error("The Secret {0} with the certificate authority cannot be used: {1}")]
-    Cluster(String, kube::Error),
+    #[error("The Secret {AUTHORITY_SECRET} with the certificate authority cannot be used: {0}")]
+    Cluster(kube::Error),
     /// What is there is none.
-    #[error("The Secret {0} holds no certificate authority: {1}. Delete it, and a new one is made")]
-    Spoilt(String, KeyringError),
+    #[error(
+        "The Secret {AUTHORITY_SECRET} holds no certificate authority: {0}. Take out its data, and a new one is made"
+    )]
+    Spoilt(KeyringError),
     /// Nothing can be signed.
     #[error(transparent)]
     Pki(#[from] PkiError),
@@ -40,18 +46,16 @@ struct Read {
 /// Keeps the keyring of one Secret.
 pub struct Keeper {
     api: Api<Secret>,
-    name: String,
     /// For how long what it signs is valid.
     pub lifetimes: Lifetimes,
     read: Mutex<Option<Read>>,
 }
 
 impl Keeper {
-    /// For the Secret of that namespace and name, which need not exist yet.
-    pub fn new(client: Client, namespace: &str, name: &str, lifetimes: Lifetimes) -> Self {
+    /// For the Secret in that namespace, which need not exist yet.
+    pub fn new(client: Client, namespace: &str, lifetimes: Lifetimes) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
-            name: name.to_owned(),
             lifetimes,
             read: Mutex::new(None),
         }
@@ -72,15 +76,18 @@ impl Keeper {
         Ok(keyring)
     }
 
-    /// When the keyring is to be looked at again.
-    pub async fn look_again(&self, now: Timestamp) -> Result<Duration, KeeperError> {
-        let keyring = self.keyring(now).await?;
-        Ok(match keyring.due(&self.lifetimes, now) {
-            Move::Wait(until) => {
-                Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO)
-            }
-            _ => Duration::ZERO,
-        })
+    /// When the keyring, or a certificate of it that is valid until then, is to be looked at again.
+    pub async fn look_again(
+        &self,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<Duration, KeeperError> {
+        let turn = match self.keyring(now).await?.due(&self.lifetimes, now) {
+            Move::Wait(turn) => turn,
+            _ => now,
+        };
+        let next = turn.min(self.lifetimes.renewal(until));
+        Ok(Duration::try_from(next.duration_since(now)).unwrap_or(Duration::ZERO))
     }
 
     fn is_good(&self, read: &Read, now: Timestamp) -> bool {
@@ -103,14 +110,14 @@ impl Keeper {
                 }
                 continue;
             }
-            let keyring = self.read(&secret)?;
+            let keyring = Keyring::from_secret(&secret).map_err(KeeperError::Spoilt)?;
             let step = keyring.due(&self.lifetimes, now);
             if matches!(step, Move::Wait(_)) {
                 return Ok(keyring);
             }
             let turned = keyring.turned(step, &self.lifetimes, now)?;
             tracing::info!(
-                secret = self.name,
+                secret = AUTHORITY_SECRET,
                 ?step,
                 "the certificate authority is rotated"
             );
@@ -121,42 +128,34 @@ impl Keeper {
     }
 
     async fn find(&self) -> Result<Option<Secret>, KeeperError> {
-        let found = self.api.get_opt(&self.name).await;
-        found.map_err(|error| self.failed(error))
+        let found = self.api.get_opt(AUTHORITY_SECRET).await;
+        found.map_err(KeeperError::Cluster)
     }
 
     /// `None` if somebody else was quicker.
     async fn first(&self, now: Timestamp) -> Result<Option<Keyring>, KeeperError> {
         let made = Keyring::make(&self.lifetimes, now)?;
-        let secret = made.to_secret(&self.name);
+        let secret = made.to_secret(AUTHORITY_SECRET);
         match self.api.create(&PostParams::default(), &secret).await {
             Ok(_) => Ok(Some(made)),
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(KeeperError::Cluster(error)),
         }
     }
 
     /// False if somebody else was quicker.
     async fn replace(&self, old: Secret, turned: &Keyring) -> Result<bool, KeeperError> {
-        let new = written_over(turned.to_secret(&self.name), old);
+        let new = written_over(turned.to_secret(AUTHORITY_SECRET), old);
         let written = self
             .api
-            .replace(&self.name, &PostParams::default(), &new)
+            .replace(AUTHORITY_SECRET, &PostParams::default(), &new)
             .await;
         match written {
             Ok(_) => Ok(true),
             Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
                 Ok(false)
             }
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(KeeperError::Cluster(error)),
         }
-    }
-
-    fn read(&self, secret: &Secret) -> Result<Keyring, KeeperError> {
-        Keyring::from_secret(secret).map_err(|why| KeeperError::Spoilt(self.name.clone(), why))
-    }
-
-    fn failed(&self, error: kube::Error) -> KeeperError {
-        KeeperError::Cluster(self.name.clone(), error)
     }
 }

@@ -1,4 +1,4 @@
-//! A certificate in a Secret of its own: `tls.crt`, `tls.key` and `ca.crt`, renewed before it expires.
+//! A certificate of the authority, renewed before it expires, and what is noted of it where it is kept.
 
 use std::collections::BTreeMap;
 

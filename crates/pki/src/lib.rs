@@ -5,7 +5,9 @@
 //!   rotation.rs    when a CA is replaced and a certificate renewed; pure
 //!   keyring.rs     one CA or two in the course of a rotation, as a Secret has them
 //!   keeper.rs      the Secret, and who turns the keyring
-//!   leaf.rs        a certificate in a Secret of its own, renewed before it expires
+//!   leaf.rs        a certificate of the authority, renewed before it expires
+//!   serving.rs     the certificate that a server of the manager's shows: ours, or one that somebody else keeps
+//!   shown.rs       what the next handshake shows
 //!   secret.rs      Secrets that others may have made for us to fill
 //! ```
 //!
@@ -18,8 +20,16 @@ pub mod keyring;
 pub mod leaf;
 pub mod rotation;
 pub mod secret;
+pub mod serving;
+mod shown;
 
 pub use authority::{Authority, Issued, PkiError, Purpose, Subject};
-pub use keeper::{Keeper, KeeperError};
+pub use keeper::{AUTHORITY_SECRET, Keeper, KeeperError};
 pub use keyring::Keyring;
 pub use rotation::Lifetimes;
+pub use serving::{Serving, ServingError, Source};
+pub use shown::Shown;
+
+/// Who the manager is: to providers, the name in its certificate and the only one that they let in; to the API server, its user
+/// agent; among managers, the Lease.
+pub const MANAGER_NAME: &str = "polyvirt-manager";

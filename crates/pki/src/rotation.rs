@@ -10,6 +10,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::authority::Validity;
 
+/// An authority that would expire before its rotation is over.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "An authority that is valid for {authority:?} expires before what it signed is renewed: give it {least:?} or more"
+)]
+pub struct TooShort {
+    authority: Duration,
+    least: Duration,
+}
+
 /// How long certificates live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
@@ -35,8 +45,17 @@ impl Lifetimes {
         Self {
             authority: leaf * 20,
             leaf,
-            spread: (leaf / 20).min(Duration::from_secs(3600)),
+            spread: (leaf / 10).min(Duration::from_secs(3600)),
         }
+    }
+
+    /// With a CA that lives so long: in the last third of its life there must be time for its rotation.
+    pub fn with_authority(self, authority: Duration) -> Result<Self, TooShort> {
+        let least = (self.spread + self.leaf) * 3;
+        if authority < least {
+            return Err(TooShort { authority, least });
+        }
+        Ok(Self { authority, ..self })
     }
 
     /// A CA that begins now.
@@ -155,6 +174,12 @@ mod tests {
             let lifetimes = Lifetimes::of_leaf(leaf);
             let takes = lifetimes.spread + lifetimes.leaf;
             assert!(takes < lifetimes.authority / 3, "{lifetimes:?}");
+            let least = takes * 3;
+            let shortest = lifetimes.with_authority(least);
+            assert_eq!(shortest.map(|l| l.authority), Ok(least));
+            let authority = least.saturating_sub(Duration::from_secs(1));
+            let refused = lifetimes.with_authority(authority);
+            assert_eq!(refused, Err(TooShort { authority, least }));
         }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Nothing here touches a client, a clock or a file. That is why correctness lives here, and the property tests with it.
 
+pub mod bandwidth;
 pub mod conditions;
 pub mod honoured;
 pub mod image;
 pub mod image_step;
+pub mod migration;
 pub mod note;
 pub mod problem;
 pub mod quantity;

@@ -271,10 +271,24 @@ reasons! {
     Healthy,
     /// The VM of NovaCron runs, but something is wrong with it or it cannot be seen; the message says what.
     Unhealthy,
-    /// The VM of NovaCron moves to another node.
+    /// The VM moves to another host.
     Migrating,
-    /// The VM of NovaCron could not move to another node; it runs where it was.
+    /// The VM could not move to another host; the message says why and where it is. Make another VMMigration to try again.
     MigrationFailed,
+    /// The VM is on the host that it was to move to.
+    Migrated,
+    /// The move was stopped before its end; the message says why and where the VM is.
+    MigrationCancelled,
+    /// The provider was asked to stop the move, and what comes of it is awaited.
+    MigrationStopping,
+    /// Another VMMigration moves the same VM; this one goes on when that has ended.
+    MigrationQueued,
+    /// The move failed and is tried again after a pause, as spec.options.retryPolicy says.
+    MigrationRetrying,
+    /// A VMMigration to another Provider, or under another name: not supported yet. Name the Provider that the VM is on, or delete the object.
+    MigrationUnsupported,
+    /// The VM is being changed, or is off: it is moved when that is over.
+    VmBusy,
     /// The VM of NovaCron is gone and is made anew.
     Recovering,
     /// spec.migrationPolicy allows the VM to move while it runs.

@@ -98,6 +98,7 @@ impl Case {
             sent: None,
             intent: Intent::Missing,
             placing: Placing::NotOurs,
+            moving: None,
             revert: None,
         })
     }

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use polyvirt_pki::MANAGER_NAME;
 
 mod defaults;
+mod hooks;
 mod novacron;
 mod pods;
 mod provider;
@@ -14,6 +16,7 @@ mod vitistack;
 mod webhooks;
 
 pub use defaults::Home;
+pub use hooks::Hooks;
 pub use novacron::Novacron;
 pub use pods::{Pods, RemoteProviders};
 pub use provider::ProviderCommand;
@@ -91,6 +94,8 @@ pub enum Command {
     Status(crate::commands::up::options::StatusOptions),
     /// Look at VMs, start and stop them, and get into them
     Vm(crate::commands::vm::options::Options),
+    /// Look at hosts of a provider, and empty them
+    Host(crate::commands::host::Options),
     /// Run the controllers against a cluster
     Manager(Box<Manager>),
     /// Serve a hypervisor to managers over gRPC
@@ -151,7 +156,7 @@ pub struct Manager {
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE")]
     pub leader_election_namespace: Option<String>,
     /// The name of the Lease
-    #[arg(long, default_value = "polyvirt-manager", value_name = "NAME")]
+    #[arg(long, default_value = MANAGER_NAME, value_name = "NAME")]
     pub leader_election_id: String,
     /// Serve /metrics here; 0 to switch it off. Without it :8080 in a pod, 127.0.0.1:8080 elsewhere
     #[arg(long, env = "METRICS_BIND_ADDRESS", value_name = "ADDRESS")]
@@ -172,12 +177,18 @@ pub struct Manager {
     /// The name of this machine, if the manager runs outside the cluster: then the Service is made, for that name
     #[arg(long, value_name = "NAME")]
     pub gateway_host: Option<String>,
+    /// A Secret with tls.crt, tls.key and ca.crt that somebody else keeps, in the namespace of that Service; without it the manager's own authority signs a certificate
+    #[arg(long, value_name = "SECRET")]
+    pub gateway_certificate: Option<String>,
     /// The pods of providers
     #[command(flatten)]
     pub pods: Pods,
     /// The admission webhooks
     #[command(flatten)]
     pub webhooks: Webhooks,
+    /// Hooks that call web servers
+    #[command(flatten)]
+    pub hooks: Hooks,
     /// Machines
     #[command(flatten)]
     pub vitistack: Vitistack,

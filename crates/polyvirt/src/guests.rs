@@ -1,7 +1,6 @@
 //! Consoles and commands in guests, for the manager.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use kube::Client;
@@ -9,13 +8,13 @@ use polyvirt_contract::Provider;
 use polyvirt_contract::model::VmRef;
 use polyvirt_engine::guests::{Guests, NoGuest};
 use polyvirt_engine::runtime::key::ObjectKey;
-use polyvirt_gateway::{Gateway, GatewayError, Machines, Place, Reach, Refusal};
+use polyvirt_gateway::{Gateway, Machines, Place, Reach, Refusal};
+use polyvirt_pki::{Keeper, Source};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Manager;
-
-const RETRY: Duration = Duration::from_secs(5);
+use crate::prepare::prepared;
 
 struct Known(Guests);
 
@@ -34,6 +33,7 @@ impl Machines for Known {
 pub async fn serve(
     options: &Manager,
     client: Client,
+    keeper: &Arc<Keeper>,
     guests: Guests,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -44,34 +44,21 @@ pub async fn serve(
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("Cannot serve consoles on {address}: stop what uses the port, or choose another")
     })?;
+    let given = options.gateway_certificate.as_deref();
+    let certificate = Source::new(keeper, client.clone(), &place.namespace, given);
     let machines: Arc<dyn Machines> = Arc::new(Known(guests));
     tokio::spawn(async move {
-        let Some(gateway) = prepared(client, machines, place, &stop).await else {
+        let prepare = || {
+            let (place, certificate) = (place.clone(), certificate.clone());
+            Gateway::prepare(client.clone(), machines.clone(), place, certificate)
+        };
+        let Some(gateway) = prepared("consoles", prepare, &stop).await else {
             return;
         };
         tracing::info!(%address, "serving consoles");
-        if let Err(error) = gateway.serve(listener, stop).await {
-            tracing::error!(%error, "consoles are not served");
-        }
+        gateway.serve(listener, stop).await;
     });
     Ok(())
-}
-
-async fn prepared(
-    client: Client,
-    machines: Arc<dyn Machines>,
-    place: Place,
-    stop: &CancellationToken,
-) -> Option<Gateway> {
-    loop {
-        let attempt: Result<Gateway, GatewayError> =
-            Gateway::prepare(client.clone(), machines.clone(), place.clone()).await;
-        match attempt {
-            Ok(gateway) => return Some(gateway),
-            Err(error) => tracing::warn!(%error, "consoles cannot be served yet"),
-        }
-        stop.run_until_cancelled(tokio::time::sleep(RETRY)).await?;
-    }
 }
 
 fn place(options: &Manager, port: u16) -> anyhow::Result<Place> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use polyvirt_api::infra::ProviderType;
+use polyvirt_api::infra::{Provider as ProviderObject, ProviderType};
 use polyvirt_contract::grpc::ServerCheck;
 use polyvirt_contract::{Credentials, Provider, ProviderError};
-use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig};
+use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig, Place};
 use polyvirt_provider_libvirt::{LibvirtConfig, Secret};
 use polyvirt_provider_mock::{Mock, MockConfig};
-use polyvirt_provider_qemu::{Qemu, QemuConfig};
+use polyvirt_provider_qemu::{Fleet, FleetConfig, FleetConfigError, Qemu, QemuConfig};
 
 /// Where QEMU's VMs are if the Provider does not say.
 pub const QEMU_HOME: &str = "qemu:///var/lib/polyvirt/qemu";
@@ -92,6 +92,7 @@ pub struct Hypervisor {
     /// Who fetches images.
     pub images: Images,
     check: fn(&str) -> Result<(), Mistake>,
+    from_pods: fn(&ProviderObject) -> Result<(), Mistake>,
     prepare: fn(&Access) -> Result<Open, Mistake>,
 }
 
@@ -99,6 +100,12 @@ impl Hypervisor {
     /// Says what is wrong with an endpoint, without going there.
     pub fn check(&self, endpoint: Option<&str>) -> Result<(), Mistake> {
         endpoint.map_or(Ok(()), self.check)
+    }
+
+    /// Says why pods cannot reach it as the Provider describes it. They have no account in the cluster, and their NetworkPolicy
+    /// lets them out to the host of the endpoint alone.
+    pub fn check_from_pods(&self, provider: &ProviderObject) -> Result<(), Mistake> {
+        (self.from_pods)(provider)
     }
 
     /// Reads how it is to be reached, without going there. The error says what is wrong with endpoint or credentials.
@@ -132,13 +139,15 @@ pub const LINKED: &[Hypervisor] = &[
         pods: Pods::Served,
         images: Images::Elsewhere,
         check: |url| told(MockConfig::from_url(url)).map(drop),
+        from_pods: |_| Ok(()),
         prepare: mock,
     },
     Hypervisor {
         kind: ProviderType::Qemu,
         pods: Pods::Pointless,
         images: Images::FetchedByProvider,
-        check: |url| told(QemuConfig::from_url(url)).map(drop),
+        check: check_qemu,
+        from_pods: |_| Ok(()),
         prepare: qemu,
     },
     Hypervisor {
@@ -146,6 +155,7 @@ pub const LINKED: &[Hypervisor] = &[
         pods: Pods::Served,
         images: Images::FetchedByProvider,
         check: |url| told(LibvirtConfig::list_from_url(url)).map(drop),
+        from_pods: |_| Ok(()),
         prepare: libvirt,
     },
     Hypervisor {
@@ -153,6 +163,7 @@ pub const LINKED: &[Hypervisor] = &[
         pods: Pods::Served,
         images: Images::Elsewhere,
         check: |url| told(KubevirtConfig::from_url(url)).map(drop),
+        from_pods: kubevirt_from_pods,
         prepare: kubevirt,
     },
 ];
@@ -200,14 +211,40 @@ fn mock(access: &Access) -> Result<Open, Mistake> {
     }))
 }
 
+fn check_qemu(url: &str) -> Result<(), Mistake> {
+    if FleetConfig::is_fleet(url) {
+        return told(FleetConfig::check(url));
+    }
+    told(QemuConfig::from_url(url)).map(drop)
+}
+
+/// QEMU on this machine, or on others where a provider of it serves.
 fn qemu(access: &Access) -> Result<Open, Mistake> {
-    needs_no_credentials(access);
     let url = access.endpoint.as_deref().unwrap_or(QEMU_HOME);
+    if FleetConfig::is_fleet(url) {
+        return qemu_fleet(url, access);
+    }
+    needs_no_credentials(access);
     let config = told(QemuConfig::from_url(url))?;
     Ok(Box::new(move || {
         let config = config.clone();
         Box::pin(async move {
             let made: Arc<dyn Provider> = Qemu::open(config).await?;
+            Ok(made)
+        })
+    }))
+}
+
+fn qemu_fleet(url: &str, access: &Access) -> Result<Open, Mistake> {
+    let config = FleetConfig::from_url(url, &access.credentials, access.server_check);
+    let config = config.map_err(|error| match error {
+        FleetConfigError::NoCertificate(_) => Mistake::Credentials(error.to_string()),
+        _ => Mistake::Endpoint(error.to_string()),
+    })?;
+    Ok(Box::new(move || {
+        let config = config.clone();
+        Box::pin(async move {
+            let made: Arc<dyn Provider> = Fleet::open(config)?;
             Ok(made)
         })
     }))
@@ -233,11 +270,33 @@ fn libvirt(access: &Access) -> Result<Open, Mistake> {
 }
 
 /// Without credentials it is the KubeVirt of the cluster that the provider runs in.
+const KUBEVIRT_HERE: &str = "kubevirt://in-cluster";
+/// With them, that of the cluster which they name.
+const KUBEVIRT_NAMED: &str = "kubevirt://kubeconfig";
+
+fn kubevirt_from_pods(provider: &ProviderObject) -> Result<(), Mistake> {
+    let unsaid = match provider.spec.credential_secret_ref {
+        None => KUBEVIRT_HERE,
+        Some(_) => KUBEVIRT_NAMED,
+    };
+    let endpoint = provider.spec.endpoint.as_deref().unwrap_or(unsaid);
+    let text = match told(KubevirtConfig::from_url(endpoint))?.place {
+        Place::Address(_) => return Ok(()),
+        Place::InCluster => {
+            "The pods of providers have no account in the cluster. Choose mode InProcess; or make a Secret with a kubeconfig, name it in spec.credentialSecretRef, and write the address of the API server here: https://SERVER:6443"
+        }
+        Place::Kubeconfig => {
+            "The pods of providers are let out to the host of spec.endpoint alone, and this names none. Write the address of the API server here, https://SERVER:6443; the rest is taken from the kubeconfig. Or choose mode InProcess"
+        }
+    };
+    Err(Mistake::Endpoint(text.to_owned()))
+}
+
 fn kubevirt(access: &Access) -> Result<Open, Mistake> {
     let unsaid = if access.credentials.is_empty() {
-        "kubevirt://in-cluster"
+        KUBEVIRT_HERE
     } else {
-        "kubevirt://kubeconfig"
+        KUBEVIRT_NAMED
     };
     let config = told(KubevirtConfig::from_url(
         access.endpoint.as_deref().unwrap_or(unsaid),
@@ -259,6 +318,8 @@ fn kubevirt(access: &Access) -> Result<Open, Mistake> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -279,6 +340,35 @@ mod tests {
             let mistake = prepared.err();
             let told = mistake.is_none_or(|m| matches!(m, Mistake::ServerCheck(_)));
             assert!(told, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn a_pod_reaches_kubevirt_by_an_address_alone() {
+        let secret = || json!({"name": "east-kubeconfig"});
+        for (endpoint, secret, said) in [
+            (Some("kubevirt://in-cluster"), None, "have no account"),
+            (None, None, "have no account"),
+            (
+                Some("kubevirt://kubeconfig"),
+                Some(secret()),
+                "let out to the host",
+            ),
+            (None, Some(secret()), "let out to the host"),
+            (Some("https://east.example:6443"), Some(secret()), ""),
+        ] {
+            let spec =
+                json!({"type": "kubevirt", "endpoint": endpoint, "credentialSecretRef": secret});
+            let spec = serde_json::from_value(spec).expect("a spec");
+            let provider = ProviderObject::new("east", spec);
+            let kubevirt = find(ProviderType::Kubevirt).expect("linked");
+            let answer = kubevirt
+                .check_from_pods(&provider)
+                .err()
+                .map(|m| m.to_string());
+            let answer = answer.unwrap_or_default();
+            assert!(answer.contains(said), "{endpoint:?}: {answer}");
+            assert_eq!(answer.is_empty(), said.is_empty(), "{endpoint:?}: {answer}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod guests;
 mod hypervisors;
 mod leader_label;
 mod logging;
+mod prepare;
 mod registry;
 mod webhooks;
 

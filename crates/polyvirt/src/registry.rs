@@ -13,6 +13,7 @@ use polyvirt_engine::link::session::Connector;
 use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::provider::{NoWay, Place, Runtime, Way};
 use polyvirt_engine::runtime::key::ObjectKey;
+use polyvirt_pki::Keeper;
 use polyvirt_plan::{Problem, Reason};
 use polyvirt_runtimes::process::Processes;
 use polyvirt_runtimes::{External, Remote, Settings, credentials};
@@ -54,6 +55,16 @@ pub fn can_run_inside(provider: &ProviderObject) -> Result<(), Problem> {
     checked.map_err(problem)
 }
 
+/// Whether pods of our image can reach the hypervisor as its object describes it. What others put into their images is theirs.
+fn can_run_in_pods(provider: &ProviderObject) -> Result<(), Problem> {
+    let runtime = provider.spec.runtime.as_ref();
+    let foreign = runtime.is_some_and(|runtime| runtime.image.is_some());
+    let linked = hypervisors::find(provider.spec.type_).filter(|_| !foreign);
+    linked.map_or(Ok(()), |linked| {
+        linked.check_from_pods(provider).map_err(problem)
+    })
+}
+
 /// What a provider in process was made from, and the provider.
 type Made = (String, Arc<InProcess>);
 
@@ -69,17 +80,19 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Secrets are read and pods are made through the client; child processes are this program.
+    /// Secrets are read and pods are made through the client, their certificates are signed by the keeper's authority; child
+    /// processes are this program.
     pub fn new(
         client: Client,
         settings: Settings,
+        keeper: Arc<Keeper>,
         program: PathBuf,
         remote_providers: RemoteProviders,
     ) -> Self {
         Self {
             remote_providers,
             external: External::new(client.clone()),
-            remote: Remote::new(client.clone(), settings),
+            remote: Remote::new(client.clone(), settings, keeper),
             processes: Processes::new(client.clone(), program),
             client,
             servers: Mutex::default(),
@@ -152,7 +165,10 @@ impl Registry {
             RuntimeMode::InProcess => self.in_process(provider).await,
             RuntimeMode::External => self.external.way(provider).await,
             RuntimeMode::Process => self.process(provider).await,
-            RuntimeMode::Remote => self.remote.way(provider).await,
+            RuntimeMode::Remote => {
+                can_run_in_pods(provider)?;
+                self.remote.way(provider).await
+            }
         }
     }
 

@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use kube::Client;
-use polyvirt_admission::{
-    Caches, FailurePolicy, Lifetimes, Linked, Metrics, Place, Registration, Webhooks,
-};
+use polyvirt_admission::{Caches, FailurePolicy, Linked, Metrics, Place, Registration, Webhooks};
 use polyvirt_engine::catalogue::StandIn;
 use polyvirt_engine::manager::Manager;
+use polyvirt_pki::{Keeper, Source};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli;
+use crate::prepare::prepared;
 use crate::registry;
 
-const RETRY: Duration = Duration::from_secs(5);
 /// So often we look whether the certificate is to be renewed, and whether the configurations are as they should be.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How long the configurations may take to go at the end.
@@ -39,6 +38,7 @@ impl Serving {
 pub async fn serve(
     options: &cli::Manager,
     namespace: &str,
+    keeper: &Arc<Keeper>,
     client: &Client,
     manager: &Manager,
     metrics: Metrics,
@@ -52,9 +52,21 @@ pub async fn serve(
     })?;
     let facts = facts(options, client, manager);
     let place = place(options, namespace);
+    let given = options.webhooks.webhook_certificate.as_deref();
+    let certificate = Source::new(keeper, client.clone(), &place.namespace, given);
     let (client, stop) = (client.clone(), stop.clone());
     let task = tokio::spawn(async move {
-        let Some(webhooks) = prepared(client, place, facts, metrics, &stop).await else {
+        let prepare = || {
+            let (place, certificate) = (place.clone(), certificate.clone());
+            Webhooks::prepare(
+                client.clone(),
+                place,
+                certificate,
+                facts.clone(),
+                metrics.clone(),
+            )
+        };
+        let Some(webhooks) = prepared("webhooks", prepare, &stop).await else {
             return;
         };
         tracing::info!(%address, "serving webhooks");
@@ -80,23 +92,6 @@ fn facts(options: &cli::Manager, client: &Client, manager: &Manager) -> Arc<Cach
     caches
 }
 
-async fn prepared(
-    client: Client,
-    place: Place,
-    facts: Arc<Caches>,
-    metrics: Metrics,
-    stop: &CancellationToken,
-) -> Option<Webhooks> {
-    loop {
-        let (client, place) = (client.clone(), place.clone());
-        match Webhooks::prepare(client, place, facts.clone(), metrics.clone()).await {
-            Ok(webhooks) => return Some(webhooks),
-            Err(error) => tracing::warn!(%error, "webhooks cannot be served yet"),
-        }
-        stop.run_until_cancelled(tokio::time::sleep(RETRY)).await?;
-    }
-}
-
 fn place(options: &cli::Manager, namespace: &str) -> Place {
     let told = &options.webhooks;
     let registration = match &told.webhook_url {
@@ -116,7 +111,6 @@ fn place(options: &cli::Manager, namespace: &str) -> Place {
         service: told.webhook_service_name.clone(),
         configuration: told.webhook_configuration_name.clone(),
         registration,
-        lifetimes: Lifetimes::default(),
         look_every: LOOK_EVERY,
     }
 }

@@ -94,6 +94,7 @@ fn the_first_five_minutes() {
     shows_vms(&machine);
     changes_power(&machine);
     gets_into_guests(&machine);
+    serves_novacron(&machine);
     comes_up_again(&machine);
     comes_back(&machine);
     goes_down(&machine);
@@ -182,6 +183,33 @@ fn gets_into_guests(machine: &Machine) {
         .unwrap();
     let shown = said(&console.wait_with_output().unwrap(), 0);
     assert!(shown.contains("echo hello\r\nhello\r\n"), "{shown}");
+}
+
+/// The catalogue came with `up`: a VM as NovaCron writes it finds its image.
+fn serves_novacron(machine: &Machine) {
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../config/samples/novacron.yaml"
+    );
+    let vm = "virtualmachines.novacron.io/my-vm";
+    let kubectl = |words: &[&str]| {
+        let mut command = Command::new(polyvirt_testkit::kubectl());
+        let config = machine.state().join("kubeconfig");
+        said(
+            &command
+                .args(words)
+                .env("KUBECONFIG", config)
+                .output()
+                .unwrap(),
+            0,
+        )
+    };
+    kubectl(&["apply", "-f", sample]);
+    let runs = "--for=jsonpath={.status.phase}=Running";
+    kubectl(&["wait", runs, vm, "--timeout=30s"]);
+    for object in [vm, "provider/novacron-playground"] {
+        kubectl(&["delete", object, "--timeout=30s"]);
+    }
 }
 
 fn comes_up_again(machine: &Machine) {

@@ -2,8 +2,7 @@
 
 use polyvirt_api::infra::{LogFormat, LogLevel, Provider};
 use polyvirt_engine::provider::sessions::type_word;
-
-use crate::MANAGER_NAME;
+use polyvirt_pki::MANAGER_NAME;
 
 /// Who may call a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,6 +17,3 @@ pub mod remote;
 
 pub use address::External;
 pub use remote::{Remote, Settings};
-
-/// Who the manager is to providers: the common name of its certificate, and the only one that they let in.
-pub const MANAGER_NAME: &str = "polyvirt-manager";

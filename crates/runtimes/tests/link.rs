@@ -33,7 +33,7 @@ fn keyring() -> Keyring {
 fn issue(keyring: &Keyring, name: &str, purpose: Purpose) -> Issued {
     let subject = Subject {
         name: name.to_owned(),
-        dns: vec![name.to_owned()],
+        names: vec![name.to_owned()],
         purpose,
     };
     leaf::issue(keyring, &subject, &Lifetimes::default(), now())

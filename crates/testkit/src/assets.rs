@@ -36,6 +36,14 @@ fn usual_places() -> Vec<PathBuf> {
         .collect()
 }
 
+/// The `kubectl` of those places, else the one of the machine.
+pub fn kubectl() -> PathBuf {
+    let places = usual_places().into_iter();
+    let mut found = places.map(|folder| folder.join("kubectl"));
+    let found = found.find(|program| program.is_file());
+    found.unwrap_or_else(|| PathBuf::from("kubectl"))
+}
+
 fn path_in_env(name: &str) -> Option<PathBuf> {
     env::var_os(name)
         .filter(|value| !value.is_empty())

@@ -158,6 +158,13 @@ pub enum Error {
     #[error("The kubeconfig is not usable: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
 
+    /// The API server does not say by which certificate others know it.
+    #[error(
+        "The API server does not publish requestheader-client-ca-file in kube-system/extension-apiserver-authentication: \
+         start it with --requestheader-client-ca-file"
+    )]
+    NoFrontProxy,
+
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),

@@ -30,6 +30,7 @@ mod process;
 mod spawner;
 mod state;
 
+pub use assets::kubectl;
 pub use cluster::{apply_crds, install_crds, namespace, shared};
 pub use control_plane::{Builder, ControlPlane, Rss, probe};
 pub use error::{Component, Error};

@@ -12,9 +12,12 @@ const SOURCES: [&str; 2] = [
 ];
 
 /// Messages with credentials: their `Debug` is written by hand and shows none.
-const SECRET: [&str; 2] = [
+const SECRET: [&str; 5] = [
     "provider.v1.ExportDiskRequest",
     "provider.v1.ImportDiskRequest",
+    "polyvirt.provider.v1.Handover",
+    "polyvirt.provider.v1.PackVmResponse",
+    "polyvirt.provider.v1.ReceiveVmRequest",
 ];
 
 const DESCRIPTORS: &str = "descriptors.bin";

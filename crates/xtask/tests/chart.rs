@@ -144,7 +144,12 @@ fn alerts_and_dashboard_use_metrics_that_exist() {
     let rules = read("charts/polyvirt/templates/prometheusrule.yaml");
     let dashboard = read("charts/polyvirt/dashboards/polyvirt.json");
     serde_json::from_str::<Value>(&dashboard).unwrap();
-    for prefix in ["virtrigaud_", "leader_election_"] {
+    for prefix in [
+        "virtrigaud_",
+        "leader_election_",
+        "kubevirt_operator_",
+        "novacron_",
+    ] {
         for rest in words(&(rules.clone() + &dashboard), prefix, |c| {
             c.is_alphanumeric() || c == '_'
         }) {

@@ -31,16 +31,23 @@ const fn digits(kind: ChecksumType) -> usize {
     }
 }
 
+/// The address of a list of digests.
+fn is_list(text: &str) -> bool {
+    let address = text.strip_prefix("https://");
+    let address = address.or_else(|| text.strip_prefix("http://"));
+    address.is_some_and(|rest| !rest.is_empty())
+}
+
 /// The word before a colon, as in `sha256:…`, is allowed.
 fn wrong(text: &str, kind: ChecksumType) -> Option<String> {
-    if text.is_empty() {
+    if text.is_empty() || is_list(text) {
         return None;
     }
     let digest = text.rsplit_once(':').map_or(text, |(_, digest)| digest);
     let hexadecimal = digest.bytes().all(|b| b.is_ascii_hexdigit());
     (!hexadecimal || digest.len() != digits(kind)).then(|| {
         format!(
-            "A {} digest has {} hexadecimal digits. Correct it, or checksumType",
+            "A {} digest has {} hexadecimal digits, or is the address of a list of them. Correct it, or checksumType",
             polyvirt_plan::image::checksum_word(kind),
             digits(kind)
         )
@@ -63,6 +70,12 @@ mod tests {
             ("a".repeat(128), ChecksumType::Sha512, true),
             ("a".repeat(32), ChecksumType::Md5, true),
             (String::new(), ChecksumType::Sha256, true),
+            (
+                "https://images.example/SHA256SUMS".to_owned(),
+                ChecksumType::Sha256,
+                true,
+            ),
+            ("https://".to_owned(), ChecksumType::Sha256, false),
             ("a".repeat(40), ChecksumType::Sha256, false),
             ("g".repeat(64), ChecksumType::Sha256, false),
         ] {

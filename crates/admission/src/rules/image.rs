@@ -6,7 +6,7 @@ use polyvirt_engine::runtime::vm_index::Target;
 use polyvirt_plan::Problem;
 use polyvirt_plan::image::prepare_request;
 
-use super::{Judged, checksum};
+use super::{Judged, checksum, references};
 use crate::facts::Facts;
 
 impl Judged for VMImage {
@@ -21,11 +21,25 @@ impl Judged for VMImage {
         let mut found: Vec<_> = unverified("spec.source", &self.spec.source)
             .into_iter()
             .collect();
+        found.extend(without_login(self, facts));
         if old.is_some_and(|old| old.spec.source != self.spec.source) {
             found.extend(users_keep_theirs(self, facts));
         }
         found
     }
+}
+
+fn without_login(image: &VMImage, facts: &dyn Facts) -> Option<String> {
+    let login = image.spec.source.http.as_ref()?.authentication.as_ref()?;
+    let basic = login
+        .basic_auth
+        .as_ref()
+        .map(|b| ("basicAuth", &b.secret_ref));
+    let bearer = login.bearer.as_ref().map(|b| ("bearer", &b.secret_ref));
+    let (word, reference) = basic.or(bearer)?;
+    let own = image.metadata.namespace.as_deref().unwrap_or_default();
+    let field = format!("spec.source.http.authentication.{word}.secretRef");
+    references::secret(&field, &references::local(own, reference), facts)
 }
 
 /// A download that anybody on the way may replace.

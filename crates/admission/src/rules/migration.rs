@@ -1,8 +1,8 @@
 //! VMMigrations.
 
-use polyvirt_api::infra::{MigrationTarget, VMMigration};
-use polyvirt_engine::runtime::key::ObjectKey;
-use polyvirt_plan::Problem;
+use polyvirt_api::infra::VMMigration;
+use polyvirt_plan::migration::desired::resolve;
+use polyvirt_plan::{Problem, Reason};
 
 use super::{Judged, cards, disks, references};
 use crate::facts::{Facts, Found};
@@ -12,6 +12,9 @@ impl Judged for VMMigration {
         let target = &self.spec.target;
         let mut found = cards::problems("spec.target.networks", &target.networks);
         found.extend(disks::problems("spec.target.disks", &target.disks));
+        // Where the VM is may change until it moves; what is wrong in itself does not.
+        let resolved = resolve(self, None).err();
+        found.extend(resolved.filter(|problem| problem.reason == Reason::InvalidSpec));
         found
     }
 
@@ -28,32 +31,23 @@ impl Judged for VMMigration {
                 "Provider",
                 &provider,
             ),
-            stays(&vm, namespace, &provider),
-            taken(&self.spec.target, namespace, facts).filter(|_| old.is_none()),
+            not_yet(self, &vm, namespace).filter(|_| old.is_none()),
             lost(self),
         ];
         told.into_iter().flatten().collect()
     }
 }
 
-fn stays(
+/// A move that the manager will not make as it is.
+fn not_yet(
+    migration: &VMMigration,
     vm: &Found<polyvirt_api::infra::VirtualMachine>,
     namespace: &str,
-    provider: &ObjectKey,
 ) -> Option<String> {
     let here = references::key(namespace, &vm.here()?.spec.provider_ref);
-    (here == *provider).then(|| {
-        format!("spec.target.providerRef: the VirtualMachine is on Provider {provider} already")
-    })
-}
-
-fn taken(target: &MigrationTarget, namespace: &str, facts: &dyn Facts) -> Option<String> {
-    let name = target.name.as_deref();
-    let name = name.or(target.vm_ref.as_ref().map(|vm| vm.name.as_str()))?;
-    let key = ObjectKey::new(target.namespace.as_deref().unwrap_or(namespace), name);
-    facts.vm(&key).here().map(|_| {
-        format!("spec.target: VirtualMachine {key} exists already; it is left alone, and the migration waits")
-    })
+    let home = Some((here.namespace(), here.name()));
+    let problem = resolve(migration, home).err()?;
+    (problem.reason == Reason::MigrationUnsupported).then(|| problem.to_string())
 }
 
 fn lost(migration: &VMMigration) -> Option<String> {

@@ -1,7 +1,7 @@
 //! VirtualMachines of NovaCron.
 
-use polyvirt_api::novacron::VirtualMachine;
-use polyvirt_dialects::novacron::lower::{ImageSource, problems};
+use polyvirt_api::novacron::{MIGRATE_TO_ANNOTATION, VirtualMachine};
+use polyvirt_dialects::novacron::lower::{ImageSource, problems, wanted_node};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::Problem;
 use polyvirt_plan::snapshot::schedule::Calendar;
@@ -22,6 +22,7 @@ impl Judged for VirtualMachine {
         let schedule = policy.and_then(|p| p.schedule.as_deref()).map(str::trim);
         let schedule = schedule.filter(|text| !text.is_empty() && !known);
         found.extend(schedule.and_then(|text| no_schedule(field, text)));
+        found.extend(not_allowed_to_move(self));
         found
     }
 
@@ -36,6 +37,17 @@ impl Judged for VirtualMachine {
         let missing = references::missing(&facts.image(&image), field, "VMImage", &image);
         missing.into_iter().collect()
     }
+}
+
+/// A wish that would never be granted.
+fn not_allowed_to_move(vm: &VirtualMachine) -> Option<Problem> {
+    let policy = vm.spec.migration_policy.as_ref();
+    let allowed = policy.is_some_and(|p| p.allow_live_migration);
+    let field = format!("metadata.annotations[{MIGRATE_TO_ANNOTATION}]");
+    let text = "The VM may not move: set spec.migrationPolicy.allowLiveMigration to true, or remove the annotation";
+    wanted_node(vm)
+        .filter(|_| !allowed)
+        .map(|_| invalid(&field, text))
 }
 
 /// What the schema cannot tell of a schedule: whether its numbers exist.

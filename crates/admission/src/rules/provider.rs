@@ -6,7 +6,7 @@ use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
 use polyvirt_plan::Problem;
 
-use super::{Judged, invalid};
+use super::{Judged, invalid, references};
 use crate::facts::Facts;
 
 impl Judged for Provider {
@@ -37,6 +37,7 @@ impl Judged for Provider {
 
     fn warnings(&self, old: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
         let mut found = insecure(self);
+        found.extend(without_credentials(self, facts));
         found.extend(slow_health(self));
         if old.is_some_and(|old| old.spec.endpoint != self.spec.endpoint) {
             found.extend(moved_away(self, facts));
@@ -100,6 +101,15 @@ fn insecure(provider: &Provider) -> Vec<String> {
     ];
     let told = told.into_iter().filter(|(holds, _)| *holds);
     told.map(|(_, text)| text.to_owned()).collect()
+}
+
+/// A Secret of another namespace is not looked for: whether it is there is no business of who writes here.
+fn without_credentials(provider: &Provider, facts: &dyn Facts) -> Option<String> {
+    let own = provider.metadata.namespace.as_deref().unwrap_or_default();
+    let wanted = provider.spec.credential_secret_ref.as_ref()?;
+    let secret = references::key(own, wanted);
+    (secret.namespace() == own)
+        .then(|| references::secret("spec.credentialSecretRef", &secret, facts))?
 }
 
 fn slow_health(provider: &Provider) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Objects that are named and may not be there yet. That is never refused: manifests are applied in any order.
 
-use polyvirt_api::infra::{LocalRef, ObjectRef, VirtualMachineSpec};
+use polyvirt_api::infra::{CloudInit, LocalRef, ObjectRef, VirtualMachineSpec};
 use polyvirt_engine::runtime::key::ObjectKey;
 
 use crate::facts::{Facts, Found};
@@ -68,5 +68,49 @@ pub(super) fn of_machine(
             &network,
         )
     });
-    found.into_iter().flatten().chain(cards).collect()
+    let guest = documents(root, namespace, spec, facts);
+    let found = found.into_iter().flatten();
+    found.chain(cards).chain(guest).collect()
+}
+
+/// Secrets with documents for the guest that are not there.
+fn documents(
+    root: &str,
+    namespace: &str,
+    spec: &VirtualMachineSpec,
+    facts: &dyn Facts,
+) -> Vec<String> {
+    let user = spec.user_data.as_deref();
+    let meta = spec.meta_data.as_deref();
+    let network = spec.network_data.as_deref();
+    let cloud_init = |document: Option<&CloudInit>| document.and_then(|c| c.secret_ref.clone());
+    let ignition = user.and_then(|u| u.ignition.as_ref());
+    let named = [
+        (
+            "userData.cloudInit",
+            cloud_init(user.and_then(|u| u.cloud_init.as_ref())),
+        ),
+        (
+            "userData.ignition",
+            ignition.and_then(|i| i.secret_ref.clone()),
+        ),
+        (
+            "metaData.cloudInit",
+            cloud_init(meta.and_then(|m| m.cloud_init.as_ref())),
+        ),
+        (
+            "networkData.cloudInit",
+            cloud_init(network.and_then(|n| n.cloud_init.as_ref())),
+        ),
+    ];
+    let told = |(place, reference): (&str, Option<LocalRef>)| {
+        let field = format!("{root}.{place}.secretRef");
+        secret(&field, &local(namespace, &reference?), facts)
+    };
+    named.into_iter().filter_map(told).collect()
+}
+
+/// A warning if the Secret is known not to be there.
+pub(super) fn secret(field: &str, key: &ObjectKey, facts: &dyn Facts) -> Option<String> {
+    missing(&facts.secret(key), field, "Secret", key)
 }

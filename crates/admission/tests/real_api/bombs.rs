@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
+use polyvirt_pki::AUTHORITY_SECRET;
 use serde_json::json;
 
 use crate::wire::Wire;
 use crate::world::{World, refusal, vm};
 
 async fn authority(world: &World) -> Vec<u8> {
-    let system = format!("{}-system", world.namespace);
-    let api: Api<Secret> = Api::namespaced(world.client.clone(), &system);
-    let secret = api.get("webhooks-tls").await.expect("the Secret");
+    let api: Api<Secret> = Api::namespaced(world.client.clone(), &world.home());
+    let secret = api.get(AUTHORITY_SECRET).await.expect("the Secret");
     secret.data.expect("data")["ca.crt"].0.clone()
 }
 

@@ -1,24 +1,29 @@
-//! Certificates that come and go while requests run.
+//! Certificates and authorities that come and go while requests run.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use polyvirt_admission::{Keeper, Lifetimes};
-use serde_json::{Value, json};
+use polyvirt_pki::{
+    AUTHORITY_SECRET, Keeper, Keyring, Lifetimes, Purpose, Serving, Source, Subject, leaf,
+};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::wire::Wire;
 use crate::world::{Role, World};
 
-/// A year in ten seconds.
+/// Five years in less than half a minute.
 const SHORT: Lifetimes = Lifetimes {
-    valid: Duration::from_secs(6),
-    renew_before: Duration::from_secs(4),
-    overlap: Duration::from_secs(1),
+    authority: Duration::from_secs(24),
+    leaf: Duration::from_secs(6),
+    spread: Duration::from_secs(2),
 };
 
 async fn trusted(world: &World) -> Vec<u8> {
@@ -28,12 +33,26 @@ async fn trusted(world: &World) -> Vec<u8> {
     hooks[0].client_config.ca_bundle.clone().expect("trusted").0
 }
 
+fn keeper(world: &World) -> Arc<Keeper> {
+    let lifetimes = Lifetimes::default();
+    Arc::new(Keeper::new(
+        world.client.clone(),
+        &world.namespace,
+        lifetimes,
+    ))
+}
+
+fn serving(source: Source) -> Serving {
+    Serving::new(source, vec!["webhooks.x.svc".to_owned()])
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_fails_no_request() {
+async fn neither_a_renewal_nor_another_authority_fails_a_request() {
     let mut world = World::empty("renewal").await;
     world.furnish().await;
     world.start(Role::StandsBy, SHORT).await;
-    let mut held = Wire::connect(world.port, &trusted(&world).await)
+    let begun_with = trusted(&world).await;
+    let mut held = Wire::connect(world.port, &begun_with)
         .await
         .expect("connected");
     let mut shown = BTreeSet::from([held.shown.clone()]);
@@ -42,7 +61,7 @@ async fn a_renewal_fails_no_request() {
         ..PostParams::default()
     };
     let class = World::object("VMClass", "other", json!({"cpu": 1, "memory": "1Gi"}));
-    let deadline = Instant::now() + Duration::from_secs(13);
+    let deadline = Instant::now() + SHORT.authority + SHORT.spread * 2;
     let mut requests = 0;
     while Instant::now() < deadline {
         let made = world.api("VMClass").create(&dry, &class).await;
@@ -53,71 +72,98 @@ async fn a_renewal_fails_no_request() {
         shown.insert(wire.expect("trusted").shown);
     }
     assert!(
-        shown.len() >= 3,
+        shown.len() >= 4,
         "{} certificates in {requests} requests",
         shown.len()
     );
     assert!(requests > 20, "{requests}");
+    let stranger = Wire::connect(world.port, &begun_with).await;
+    assert!(stranger.is_err(), "the first authority is forgotten");
     let answer = held.post("/validate", "{}".to_owned()).await;
     assert_eq!(answer.expect("the connection stands").status(), 400);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_managers_show_one_certificate() {
+async fn two_managers_are_trusted_by_one_authority() {
     let world = World::empty("two").await;
-    let names = vec!["webhooks.x.svc".to_owned()];
-    let keeper = || {
-        Keeper::new(
-            world.client.clone(),
-            &world.namespace,
-            "s",
-            names.clone(),
-            Lifetimes::default(),
-        )
-    };
-    let (one, other) = (keeper(), keeper());
-    let (one, other) = tokio::join!(one.keep(), other.keep());
+    let (one, other) = (keeper(&world), keeper(&world));
+    let (one, other) = (serving(Source::Own(one)), serving(Source::Own(other)));
+    let now = Timestamp::now();
+    let (one, other) = tokio::join!(one.keep(now), other.keep(now));
     assert_eq!(one.expect("kept"), other.expect("kept"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_secret_is_made_anew_and_a_foreign_one_is_left_alone() {
+async fn an_authority_that_is_damaged_is_told_of_and_made_anew_once_it_is_taken_out() {
     let world = World::empty("damaged").await;
-    let api: Api<Secret> = Api::namespaced(world.client.clone(), &world.namespace);
-    let names = vec!["webhooks.x.svc".to_owned()];
-    let keeper = Keeper::new(
+    let now = Timestamp::now();
+    let first = keeper(&world).keyring(now).await.expect("made").bundle();
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), &world.namespace);
+    let params = PatchParams::default();
+    let spoil = Patch::Merge(json!({"data": {"tls.key": null}}));
+    let spoilt = secrets.patch(AUTHORITY_SECRET, &params, &spoil).await;
+    spoilt.expect("patched");
+    let told = keeper(&world).keyring(now).await.expect_err("spoilt");
+    assert!(told.to_string().contains("it has no tls.key"), "{told}");
+    let empty = Patch::Merge(json!({"data": null}));
+    let emptied = secrets.patch(AUTHORITY_SECRET, &params, &empty).await;
+    emptied.expect("patched");
+    let second = keeper(&world).keyring(now).await.expect("made").bundle();
+    assert_ne!(first, second);
+}
+
+/// As cert-manager writes it.
+fn foreign(keyring: &Keyring) -> Secret {
+    let subject = Subject {
+        name: "webhooks.x.svc".to_owned(),
+        names: vec!["webhooks.x.svc".to_owned()],
+        purpose: Purpose::Server,
+    };
+    let (issued, _) =
+        leaf::issue(keyring, &subject, &Lifetimes::default(), Timestamp::now()).expect("signed");
+    let parts = [
+        ("tls.crt", issued.certificate),
+        ("tls.key", issued.key),
+        ("ca.crt", keyring.bundle()),
+    ];
+    let parts = parts.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())));
+    let mut secret = Secret {
+        data: Some(parts.into()),
+        ..Secret::default()
+    };
+    secret.metadata.name = Some("theirs".to_owned());
+    secret
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_somebody_else_keeps_is_shown_and_left_alone() {
+    let world = World::empty("foreign").await;
+    let serving = serving(Source::given(
         world.client.clone(),
         &world.namespace,
-        "s",
-        names,
-        Lifetimes::default(),
-    );
-    let first = keeper.keep().await.expect("kept");
-    let merge = async |change: Value| {
-        let patched = api
-            .patch("s", &PatchParams::default(), &Patch::Merge(&change))
-            .await;
-        patched.expect("patched")
-    };
-    merge(json!({"data": {"ca.crt": null}})).await;
-    let second = keeper.keep().await.expect("kept");
-    assert_ne!(first, second);
-    // As cert-manager's: no mark of ours, and the names are its business.
-    merge(json!({"metadata": {"labels": null, "annotations": null}})).await;
-    let version = api.get("s").await.expect("there").metadata.resource_version;
-    assert_eq!(keeper.keep().await.expect("kept"), second);
-    assert_eq!(
-        api.get("s").await.expect("there").metadata.resource_version,
-        version
-    );
-    merge(json!({"data": {"ca.crt": null}})).await;
-    let refused = keeper
-        .keep()
-        .await
-        .expect_err("nothing to show")
-        .to_string();
+        "theirs",
+    ));
+    let now = Timestamp::now();
+    let refused = serving.keep(now).await.expect_err("nothing to show");
     assert!(
-        refused.contains("has no tls.crt, tls.key and ca.crt"),
+        refused
+            .to_string()
+            .contains("has no tls.crt, tls.key and ca.crt"),
         "{refused}"
     );
+    let keyring = Keyring::make(&Lifetimes::default(), now).expect("made");
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), &world.namespace);
+    let theirs = foreign(&keyring);
+    let made = secrets.create(&PostParams::default(), &theirs).await;
+    let made = made.expect("made");
+    let kept = serving.keep(now).await.expect("kept");
+    assert_eq!(kept.trusted, keyring.bundle().into_bytes());
+    assert_eq!(kept.look_again, None);
+    let after = secrets.get("theirs").await.expect("there");
+    assert_eq!(
+        after.metadata.resource_version,
+        made.metadata.resource_version
+    );
+    let own = secrets.get_opt(AUTHORITY_SECRET).await.expect("answers");
+    assert!(own.is_none(), "no authority is made that nobody needs");
 }

@@ -12,10 +12,10 @@ use kube::api::{
 };
 use kube::{Api, Client};
 use polyvirt_admission::{
-    Caches, ClientConfig, Configuration, FailurePolicy, Lifetimes, Metrics, Place, Registration,
-    Webhooks,
+    Caches, ClientConfig, Configuration, FailurePolicy, Metrics, Place, Registration, Webhooks,
 };
 use polyvirt_engine::catalogue::StandIn;
+use polyvirt_pki::{Keeper, Lifetimes, Source};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -93,13 +93,14 @@ async fn the_authority_is_put_into_what_the_chart_made_and_nothing_else_is_touch
         service: SERVICE.to_owned(),
         configuration: wanted.name.clone(),
         registration: Registration::Injected,
-        lifetimes: Lifetimes::default(),
         look_every: Duration::from_millis(100),
     };
     let nothing = StandIn::start(&world.client, std::slice::from_ref(&world.namespace));
     let facts = Caches::new(nothing.catalogue().clone(), None, Arc::new(|_| Ok(())));
     let stop = CancellationToken::new();
-    let webhooks = Webhooks::prepare(manager, place, Arc::new(facts), Metrics::default());
+    let keeper = Keeper::new(manager.clone(), &world.namespace, Lifetimes::default());
+    let own = Source::Own(Arc::new(keeper));
+    let webhooks = Webhooks::prepare(manager, place, own, Arc::new(facts), Metrics::default());
     let webhooks = webhooks.await.expect("prepared");
     let served = tokio::spawn(webhooks.serve(listener, stop.clone()));
 

@@ -5,7 +5,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use polyvirt_admission::{ClientConfig, Configuration, FailurePolicy, Lifetimes};
+use polyvirt_admission::{ClientConfig, Configuration, FailurePolicy};
+use polyvirt_pki::Lifetimes;
 use serde_json::{Value, json};
 
 use crate::world::{Role, World, plane, refusal, until, vm};

@@ -1,7 +1,7 @@
 //! What a user sees.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
-use polyvirt_admission::Lifetimes;
+use polyvirt_pki::Lifetimes;
 use serde_json::json;
 
 use crate::world::{Role, World, refusal, until, vm};

@@ -10,9 +10,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::client::Body;
 use kube::core::{GroupVersionKind, Status};
-use polyvirt_admission::{
-    Caches, FailurePolicy, Lifetimes, Metrics, Place, Registration, Webhooks,
-};
+use polyvirt_admission::{Caches, FailurePolicy, Metrics, Place, Registration, Webhooks};
 use polyvirt_api::infra::Provider as ProviderObject;
 use polyvirt_contract::{Provider, ProviderError};
 use polyvirt_engine::catalogue::{Catalogue, StandIn};
@@ -20,6 +18,8 @@ use polyvirt_engine::link::session::Connector;
 use polyvirt_engine::manager::{Config, Manager};
 use polyvirt_engine::metrics::unobserved;
 use polyvirt_engine::provider::{NoWay, Runtime, Way};
+use polyvirt_engine::runtime::background::Fallen;
+use polyvirt_pki::{Keeper, Lifetimes, Source};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_testkit::{ControlPlane, install_crds, namespace, shared};
 use prometheus_client::registry::Registry;
@@ -75,7 +75,7 @@ pub struct World {
     pub namespace: String,
     pub metrics: Metrics,
     pub port: u16,
-    manager: Option<(CancellationToken, JoinHandle<()>)>,
+    manager: Option<(CancellationToken, JoinHandle<Result<(), Fallen>>)>,
     webhooks: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
@@ -143,9 +143,14 @@ impl World {
         self.serve(catalogue, stand_in, lifetimes).await;
     }
 
-    pub fn place(&self, port: u16, lifetimes: Lifetimes) -> Place {
+    /// Where the manager is.
+    pub fn home(&self) -> String {
+        format!("{}-system", self.namespace)
+    }
+
+    fn place(&self, port: u16) -> Place {
         Place {
-            namespace: format!("{}-system", self.namespace),
+            namespace: self.home(),
             service: "webhooks".to_owned(),
             configuration: self.namespace.clone(),
             registration: Registration::Own {
@@ -153,7 +158,6 @@ impl World {
                 failure_policy: FailurePolicy::Fail,
                 namespaces: vec![self.namespace.clone()],
             },
-            lifetimes,
             look_every: Duration::from_millis(100),
         }
     }
@@ -162,9 +166,11 @@ impl World {
         let facts = Arc::new(Caches::new(own, stand_in, Arc::new(|_| Ok(()))));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         self.port = listener.local_addr().expect("an address").port();
-        let place = self.place(self.port, lifetimes);
+        let place = self.place(self.port);
         let metrics = self.metrics.clone();
-        let prepared = Webhooks::prepare(self.client.clone(), place, facts, metrics).await;
+        let keeper = Keeper::new(self.client.clone(), &self.home(), lifetimes);
+        let own = Source::Own(Arc::new(keeper));
+        let prepared = Webhooks::prepare(self.client.clone(), place, own, facts, metrics).await;
         let stop = CancellationToken::new();
         let served = prepared.expect("prepared").serve(listener, stop.clone());
         let task = tokio::spawn(async move { served.await.expect("served") });
@@ -203,7 +209,8 @@ impl World {
     pub async fn stop_manager(&mut self) {
         if let Some((stop, task)) = self.manager.take() {
             stop.cancel();
-            task.await.expect("it ended well");
+            let ended = task.await.expect("it ended well");
+            ended.expect("nothing fell");
         }
     }
 

@@ -112,6 +112,11 @@ fn refusals_of_wishes() -> Vec<(&'static str, Value, Vec<&'static str>)> {
             vec!["spec.target.networks[x].dns"],
         ),
         (
+            "VMMigration",
+            json!({"source": {"vmRef": {"name": "a"}}, "target": {"providerRef": {"name": "hv"}}, "options": {"live": {"bandwidth": "fast"}}}),
+            vec!["spec.options.live.bandwidth"],
+        ),
+        (
             "VMPlacementPolicy",
             json!({"hard": {"hosts": ["a", "b"], "excludedHosts": ["a"]}}),
             vec![],
@@ -209,10 +214,17 @@ fn the_rest_of_the_world_only_warns() {
         (
             "VMMigration",
             migrate(json!({"name": "c", "providerRef": {"name": "hv"}})),
-            vec![
-                "is on Provider team/hv already",
-                "nobody compares checksums",
-            ],
+            vec!["keeps the VirtualMachine a", "nobody compares checksums"],
+        ),
+        (
+            "VMMigration",
+            json!({"source": {"vmRef": {"name": "a"}}, "target": {"host": "host-2", "providerRef": {"name": "hv"}}}),
+            vec![],
+        ),
+        (
+            "VMMigration",
+            json!({"source": {"vmRef": {"name": "a"}}, "target": {"name": "c", "providerRef": {"name": "no"}}}),
+            vec!["Provider team/no", "not supported yet"],
         ),
         (
             "VMImage",
@@ -223,6 +235,13 @@ fn the_rest_of_the_world_only_warns() {
             "VMImage",
             json!({"source": {"http": {"url": "http://x", "checksum": "0".repeat(64)}}}),
             vec![],
+        ),
+        (
+            "VMImage",
+            json!({"source": {"http": {"url": "https://x", "authentication": {"bearer": {"secretRef": {"name": "s"}}}}}}),
+            vec![
+                "spec.source.http.authentication.bearer.secretRef: Secret team/s does not exist yet",
+            ],
         ),
         (
             "VMNetworkAttachment",

@@ -91,3 +91,19 @@ fn another_address_is_told_while_there_are_vms() {
     let verdict = World::default().used("it", 3).update("Provider", old, new);
     assert_warned(&verdict, &["3 VirtualMachines are looked for"]);
 }
+
+#[test]
+fn credentials_that_are_not_there_are_told_but_not_those_of_others() {
+    let spec = |reference: Value| json!({"type": "libvirt", "endpoint": "qemu+ssh://h/system", "credentialSecretRef": reference});
+    let here = spec(json!({"name": "s"}));
+    let verdict = World::default().create("Provider", here.clone());
+    assert_eq!(verdict.decision, Decision::Allowed);
+    assert_warned(
+        &verdict,
+        &["spec.credentialSecretRef: Secret team/s does not exist yet"],
+    );
+    let there = World::default().with("Secret", "s", json!({}));
+    assert_warned(&there.create("Provider", here), &[]);
+    let elsewhere = spec(json!({"name": "s", "namespace": "others"}));
+    assert_warned(&World::default().create("Provider", elsewhere), &[]);
+}

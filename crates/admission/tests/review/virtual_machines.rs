@@ -286,3 +286,33 @@ fn an_object_of_a_newer_version_passes_with_a_word() {
     assert_eq!(verdict.decision, Decision::Allowed);
     assert_warned(&verdict, &["cannot read the object"]);
 }
+
+/// Whether a Secret is there is told where it is known, and never refused: it may come with the next manifest.
+#[test]
+fn a_secret_that_is_not_there_is_told() {
+    let named = |place: &str, part: &str| json!({place: {part: {"secretRef": {"name": "s"}}}});
+    for (place, part) in [
+        ("userData", "cloudInit"),
+        ("userData", "ignition"),
+        ("metaData", "cloudInit"),
+        ("networkData", "cloudInit"),
+    ] {
+        let told = |world: World| {
+            let verdict = world.create(KIND, vm(named(place, part)));
+            assert_eq!(verdict.decision, Decision::Allowed);
+            let warnings = verdict.warnings.into_iter();
+            warnings
+                .filter(|w| w.contains("Secret"))
+                .collect::<Vec<_>>()
+        };
+        let missing = format!(
+            "spec.{place}.{part}.secretRef: Secret team/s does not exist yet; work waits for it"
+        );
+        assert_eq!(told(World::furnished()), [missing]);
+        let there = World::furnished().with("Secret", "s", json!({}));
+        assert!(told(there).is_empty());
+        let mut blind = World::furnished();
+        blind.blind = true;
+        assert!(told(blind).is_empty());
+    }
+}

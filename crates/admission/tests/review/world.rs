@@ -145,6 +145,13 @@ impl Facts for World {
     fn snapshot(&self, key: &ObjectKey) -> Found<VMSnapshot> {
         self.find("VMSnapshot", key)
     }
+    fn secret(&self, key: &ObjectKey) -> Found<()> {
+        match self.find::<Value>("Secret", key) {
+            Found::Here(_) => Found::Here(Arc::new(())),
+            Found::Missing => Found::Missing,
+            Found::Unknown => Found::Unknown,
+        }
+    }
     fn users(&self, target: &Target) -> Option<Users> {
         let (Target::Provider(key)
         | Target::Class(key)

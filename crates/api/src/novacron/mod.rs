@@ -27,6 +27,8 @@ pub const FINALIZER: &str = "virtualmachine.novacron.io/finalizer";
 
 /// On a VirtualMachine: the Provider that runs it, by name or by namespace/name.
 pub const PROVIDER_ANNOTATION: &str = "novacron.io/provider";
+/// On a VirtualMachine: the node that it is to move to, once, while it runs.
+pub const MIGRATE_TO_ANNOTATION: &str = "novacron.io/migrate-to";
 /// On a VirtualMachine, `"true"`: let it go though its VM could not be proved absent.
 pub const FORCE_DELETE_ANNOTATION: &str = "novacron.io/force-delete";
 /// On what was made for a VirtualMachine: the image.source that its first disk comes from.

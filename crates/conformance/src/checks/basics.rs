@@ -3,7 +3,7 @@
 use polyvirt_contract::model::HostHealth;
 use polyvirt_contract::{ErrorKind, Extension, TaskId, VmId};
 
-use crate::check::{Check, Checked, Need, check, ensure};
+use crate::check::{Check, Checked, Failure, Need, check, ensure};
 use crate::lab::Lab;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -45,7 +45,28 @@ pub(super) fn checks() -> Vec<Check> {
             &[Need::Extension(Extension::Inventory)],
             inventory
         ),
+        check!(
+            "usage",
+            "The usage of VMs holds one that runs, and its processor time does not go back.",
+            &[Need::Extension(Extension::Usage)],
+            usage
+        ),
     ]
+}
+
+async fn usage(lab: &Lab) -> Checked {
+    let vm = lab.running().await?;
+    let mut before = std::time::Duration::ZERO;
+    for _ in 0..2 {
+        let told = lab.provider().usage().await?;
+        let Some(used) = told.iter().find(|used| used.id == vm.id) else {
+            return Err(Failure::new("a VM that runs is not in it"));
+        };
+        ensure!(used.cpu_time >= before, "the processor time went back");
+        ensure!(used.memory_bytes != Some(0), "it has no memory");
+        before = used.cpu_time;
+    }
+    Ok(())
 }
 
 async fn validate(lab: &Lab) -> Checked {

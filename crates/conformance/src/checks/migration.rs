@@ -25,6 +25,12 @@ pub(super) fn checks() -> Vec<Check> {
             NEEDS,
             migrate_off
         ),
+        check!(
+            "migrate-cancel-none",
+            "To stop a move that nobody asked for is answered with NotFound, and the VM stays as it is.",
+            NEEDS,
+            cancel_none
+        ),
     ]
 }
 
@@ -78,6 +84,16 @@ async fn migrate_off(lab: &Lab) -> Checked {
         ErrorKind::Precondition,
         "a live move of a VM that is off",
     )?;
+    let after = lab.state(&vm.id).await?;
+    untouched(&before, &after)
+}
+
+async fn cancel_none(lab: &Lab) -> Checked {
+    let vm = lab.running().await?;
+    let before = lab.quiet(&vm.id).await?;
+    let request = RequestId::from("conformance-never-asked");
+    let answer = lab.provider().cancel_migration(&vm, &request).await;
+    lab.refused(answer, ErrorKind::NotFound, "the end of no move")?;
     let after = lab.state(&vm.id).await?;
     untouched(&before, &after)
 }

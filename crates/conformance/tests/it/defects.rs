@@ -14,7 +14,8 @@ use polyvirt_contract::model::{
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, Features, Identity, Provider, ProviderError, Result, SnapshotId, TaskId, VmId,
+    Capabilities, Features, Identity, Provider, ProviderError, RequestId, Result, SnapshotId,
+    TaskId, VmId,
 };
 use polyvirt_provider_mock::{Mock, MockConfig};
 
@@ -255,6 +256,10 @@ impl Provider for Broken {
 
     async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
         self.mock.migration_progress(task).await
+    }
+
+    async fn cancel_migration(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
+        self.mock.cancel_migration(vm, request).await
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

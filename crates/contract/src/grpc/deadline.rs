@@ -61,9 +61,25 @@ pub enum Call {
     Migrate,
     /// `GetMigrationProgress`.
     GetMigrationProgress,
+    /// `CancelMigration`.
+    CancelMigration,
+    /// `GetUsage`.
+    GetUsage,
+    /// `PackVm`.
+    PackVm,
+    /// `ReceiveVm`.
+    ReceiveVm,
+    /// `SendVm`: the time to the beginning of the stream.
+    SendStart,
+    /// `SendVm`: the longest silence of the stream.
+    SendSilence,
+    /// `ListMoves`.
+    ListMoves,
+    /// `SettleMove`.
+    SettleMove,
 }
 
-const TABLE: [(Call, u64); 28] = [
+const TABLE: [(Call, u64); 36] = [
     (Call::Validate, 30),
     (Call::Create, 5 * 60),
     (Call::Delete, 2 * 60),
@@ -92,6 +108,14 @@ const TABLE: [(Call, u64); 28] = [
     (Call::ConsoleStart, 30),
     (Call::Migrate, 2 * 60),
     (Call::GetMigrationProgress, 10),
+    (Call::CancelMigration, 2 * 60),
+    (Call::GetUsage, 30),
+    (Call::PackVm, 60),
+    (Call::ReceiveVm, 2 * 60),
+    (Call::SendStart, 60),
+    (Call::SendSilence, 30),
+    (Call::ListMoves, 10),
+    (Call::SettleMove, 60),
 ];
 
 /// How long a client waits for each call. The default is the table of the contract.

@@ -2,11 +2,13 @@
 
 mod create;
 mod guest;
+mod handover;
 mod image;
 mod inventory;
 mod migration;
 mod operations;
 mod state;
+mod usage;
 
 pub use create::{
     ClassSpec, CreateVm, DiskDefaults, DiskSpec, DiskType, ExpandPolicy, Firmware, ImageSource,
@@ -14,6 +16,10 @@ pub use create::{
     StaticAddress, UserData,
 };
 pub use guest::{ConsoleKind, ConsoleSession, ExecOutput, ExecRequest};
+pub use handover::{
+    Handover, Landing, Luggage, MoveDecision, MoveRole, MoveSecret, MoveSight, MoveState, Sending,
+    SettleMove,
+};
 pub use image::{Headers, ImageOrigin, PrepareImage, PreparedImage};
 pub use inventory::{Datastore, Host, HostHealth, Inventory, NetworkEntry};
 pub use migration::{MigrateVm, MigrationMode, MigrationPhase, MigrationProgress};
@@ -23,3 +29,4 @@ pub use operations::{
     Staging, VmRef,
 };
 pub use state::{DiskState, GuestDisks, NicState, PowerState, SnapshotState, Stage, VmState};
+pub use usage::VmUsage;

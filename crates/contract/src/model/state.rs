@@ -125,6 +125,8 @@ pub struct SnapshotState {
     pub contents: SnapshotContents,
     /// Whether the guest had written its buffers out.
     pub guest: GuestDisks,
+    /// The snapshot that the VM had gone on from when this one was taken. `None`: there was none, or it is not known.
+    pub parent: Option<SnapshotId>,
 }
 
 /// The state of the guest's file systems in a snapshot.

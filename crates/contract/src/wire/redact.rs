@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::ext::{Handover, PackVmResponse, ReceiveVmRequest};
 use super::v1::{ExportDiskRequest, ImportDiskRequest};
 
 impl fmt::Debug for ExportDiskRequest {
@@ -23,6 +24,30 @@ impl fmt::Debug for ImportDiskRequest {
     }
 }
 
+impl fmt::Debug for Handover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handover")
+            .field("id", &self.id)
+            .field("wish", &self.wish)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PackVmResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PackVmResponse").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ReceiveVmRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReceiveVmRequest")
+            .field("handover", &self.handover)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +65,19 @@ mod tests {
             ..Default::default()
         };
         assert!(!format!("{export:?} {import:?}").contains("hunter2"));
+        let description = bytes::Bytes::from_static(b"hunter2");
+        let handover = Handover {
+            secret: description.clone(),
+            ..Default::default()
+        };
+        let packed = PackVmResponse {
+            description: description.clone(),
+        };
+        let received = ReceiveVmRequest {
+            handover: Some(handover),
+            description,
+            ..Default::default()
+        };
+        assert!(!format!("{packed:?} {received:?}").contains("hunter2"));
     }
 }

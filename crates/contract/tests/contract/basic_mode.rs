@@ -193,6 +193,10 @@ async fn it_offers_no_extensions() {
         client.console(&vm, ConsoleKind::Serial).await.unwrap_err(),
         client.migrate(&vm, fixtures::migrate()).await.unwrap_err(),
         client.migration_progress(&"t".into()).await.unwrap_err(),
+        client.usage().await.unwrap_err(),
+        client.cancel_migration(&vm, &"r".into()).await.unwrap_err(),
+        client.moves(None).await.unwrap_err(),
+        client.pack_vm(&fixtures::handover()).await.unwrap_err(),
     ];
     for error in errors {
         assert_eq!(error.kind, ErrorKind::Unsupported);

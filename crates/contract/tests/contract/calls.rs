@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use polyvirt_contract::model::*;
 use polyvirt_contract::watch::TaskState;
-use polyvirt_contract::{ErrorKind, Provider, ProviderError, TaskId};
+use polyvirt_contract::{ErrorKind, Provider, ProviderError, RequestId, TaskId};
 
 use crate::fixtures;
 use crate::recorder::{Recorder, Seen};
@@ -323,4 +324,65 @@ async fn a_move_and_how_far_it_is() {
     let progress = client.migration_progress(&task).await.unwrap();
     assert_eq!(progress, fixtures::progress());
     assert_eq!(recorder.seen(), [Seen::Progress(task)]);
+    let request = RequestId::from("r-7");
+    client.cancel_migration(&vm, &request).await.unwrap();
+    assert_eq!(recorder.seen(), [Seen::Cancel(vm, request)]);
+}
+
+#[tokio::test]
+async fn both_sides_of_a_move() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    let handover = fixtures::handover();
+    let luggage = client.pack_vm(&handover).await.unwrap();
+    assert_eq!(luggage, fixtures::luggage());
+    let landing = client.receive_vm(&handover, luggage.clone(), "10.0.0.2");
+    assert_eq!(landing.await.unwrap(), fixtures::landing());
+    let told = client.send_vm(&handover, &fixtures::landing()).await;
+    let told: Vec<_> = told.unwrap().map(Result::unwrap).collect().await;
+    assert_eq!(told, fixtures::sending());
+    assert_eq!(client.moves(None).await.unwrap(), fixtures::moves());
+    let vm = handover.vm.clone();
+    assert_eq!(client.moves(Some(&vm)).await.unwrap(), fixtures::moves());
+    let mut expected = vec![
+        Seen::Pack(handover.clone()),
+        Seen::Receive(handover.clone(), luggage, "10.0.0.2".into()),
+        Seen::Send(handover, fixtures::landing()),
+        Seen::Moves(None),
+        Seen::Moves(Some(vm)),
+    ];
+    for decision in [MoveDecision::Go, MoveDecision::Keep, MoveDecision::Drop] {
+        let settle = fixtures::settle(decision);
+        client.settle_move(&settle).await.unwrap();
+        expected.push(Seen::Settle(settle));
+    }
+    assert_eq!(recorder.seen(), expected);
+}
+
+#[tokio::test]
+async fn who_no_longer_listens_calls_the_guest_back() {
+    let recorder = Arc::new(Recorder {
+        endless: true,
+        ..Recorder::default()
+    });
+    let server = Running::start(recorder.clone()).await;
+    let client = server.client();
+    let mut told = client
+        .send_vm(&fixtures::handover(), &fixtures::landing())
+        .await
+        .unwrap();
+    assert!(told.next().await.is_some());
+    assert_eq!(recorder.open_now(), 1);
+    drop(told);
+    while recorder.open_now() > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_vms_use() {
+    let (recorder, server) = start().await;
+    let client = server.client();
+    assert_eq!(client.usage().await.unwrap(), fixtures::usage());
+    assert_eq!(recorder.seen(), [Seen::Usage]);
 }

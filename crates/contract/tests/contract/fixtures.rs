@@ -301,6 +301,7 @@ pub fn vm_state() -> VmState {
             size_bytes: 3 << 30,
             contents: SnapshotContents::DisksAndMemory,
             guest: GuestDisks::Quiet,
+            parent: Some("snap-0".into()),
         }]),
     }
 }
@@ -398,6 +399,15 @@ pub fn migrate() -> MigrateVm {
     }
 }
 
+pub fn usage() -> Vec<VmUsage> {
+    let vm = |id: &str, seconds, memory_bytes| VmUsage {
+        id: id.into(),
+        cpu_time: Duration::from_secs(seconds),
+        memory_bytes,
+    };
+    vec![vm("vm-7", 90, Some(1 << 30)), vm("vm-8", 0, None)]
+}
+
 pub fn progress() -> MigrationProgress {
     MigrationProgress {
         phase: MigrationPhase::Copying,
@@ -407,5 +417,57 @@ pub fn progress() -> MigrationProgress {
         remaining_bytes: Some(0),
         bytes_per_second: None,
         downtime: Some(Duration::from_millis(120)),
+    }
+}
+
+pub fn handover() -> Handover {
+    Handover {
+        id: "move-3".into(),
+        vm: "vm-7".into(),
+        source_host: "host-1".into(),
+        wish: migrate(),
+        secret: MoveSecret(Bytes::from_static(b"0123456789abcdef")),
+    }
+}
+
+pub fn luggage() -> Luggage {
+    Luggage(Bytes::from_static(b"{\"version\": 1}"))
+}
+
+pub fn landing() -> Landing {
+    Landing {
+        address: "10.0.0.2".into(),
+        memory_port: 49152,
+        disk_port: 49153,
+    }
+}
+
+pub fn sending() -> Vec<Sending> {
+    let part = |released| Sending {
+        progress: progress(),
+        released,
+    };
+    vec![part(false), part(true)]
+}
+
+pub fn moves() -> Vec<MoveState> {
+    let state = |role, sight| MoveState {
+        vm: "vm-7".into(),
+        id: "move-3".into(),
+        role,
+        peer: "host-2".into(),
+        sight,
+    };
+    vec![
+        state(MoveRole::Leaves, MoveSight::Sends),
+        state(MoveRole::Comes, MoveSight::Arrived),
+    ]
+}
+
+pub fn settle(decision: MoveDecision) -> SettleMove {
+    SettleMove {
+        vm: "vm-7".into(),
+        id: "move-3".into(),
+        decision,
     }
 }

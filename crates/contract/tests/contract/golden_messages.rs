@@ -1,7 +1,7 @@
 //! One filled message of each kind.
 
 use bytes::Bytes;
-use polyvirt_contract::model::PowerState;
+use polyvirt_contract::model::{MoveDecision, PowerState};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::wire::{ext, reconfigure_request, v1};
 use polyvirt_contract::{ErrorKind, ProviderError};
@@ -241,6 +241,44 @@ pub fn extensions() {
     events();
     guest();
     migration();
+    handover();
+}
+
+fn handover() {
+    let handover = Some(ext::Handover::from(&fixtures::handover()));
+    let packed = ext::PackVmRequest {
+        handover: handover.clone(),
+    };
+    check("polyvirt.provider.v1.PackVmRequest", &packed);
+    let luggage = ext::PackVmResponse::from(fixtures::luggage());
+    check("polyvirt.provider.v1.PackVmResponse", &luggage);
+    let received = ext::ReceiveVmRequest {
+        handover: handover.clone(),
+        description: fixtures::luggage().0,
+        address: "10.0.0.2".into(),
+    };
+    check("polyvirt.provider.v1.ReceiveVmRequest", &received);
+    let landing = ext::ReceiveVmResponse::from(fixtures::landing());
+    check("polyvirt.provider.v1.ReceiveVmResponse", &landing);
+    let sent = ext::SendVmRequest {
+        handover,
+        landing: Some(landing),
+    };
+    check("polyvirt.provider.v1.SendVmRequest", &sent);
+    for (name, part) in ["", ".released"].into_iter().zip(fixtures::sending()) {
+        let part = ext::SendVmResponse::from(part);
+        check(&format!("polyvirt.provider.v1.SendVmResponse{name}"), &part);
+    }
+    let asked = ext::ListMovesRequest {
+        vm_id: "vm-7".into(),
+    };
+    check("polyvirt.provider.v1.ListMovesRequest", &asked);
+    let moves = ext::ListMovesResponse::from(fixtures::moves());
+    check("polyvirt.provider.v1.ListMovesResponse", &moves);
+    let settle = ext::SettleMoveRequest::from(&fixtures::settle(MoveDecision::Keep));
+    check("polyvirt.provider.v1.SettleMoveRequest", &settle);
+    let settled = ext::SettleMoveResponse {};
+    check("polyvirt.provider.v1.SettleMoveResponse", &settled);
 }
 
 fn migration() {
@@ -269,6 +307,25 @@ fn migration() {
         &ext::GetMigrationProgressRequest {
             task_id: "task-9".into(),
         },
+    );
+    check(
+        "polyvirt.provider.v1.CancelMigrationRequest",
+        &ext::CancelMigrationRequest {
+            vm_id: "vm-7".into(),
+            request_id: "r-7".into(),
+        },
+    );
+    check(
+        "polyvirt.provider.v1.CancelMigrationResponse",
+        &ext::CancelMigrationResponse {},
+    );
+    check(
+        "polyvirt.provider.v1.GetUsageRequest",
+        &ext::GetUsageRequest {},
+    );
+    check(
+        "polyvirt.provider.v1.GetUsageResponse",
+        &ext::GetUsageResponse::from(fixtures::usage()),
     );
     let progress = ext::GetMigrationProgressResponse::from(fixtures::progress());
     check(

@@ -163,6 +163,13 @@ fn extensions_stream_where_they_must() {
             ("GuestExec", false, false),
             ("Migrate", false, false),
             ("GetMigrationProgress", false, false),
+            ("CancelMigration", false, false),
+            ("GetUsage", false, false),
+            ("PackVm", false, false),
+            ("ReceiveVm", false, false),
+            ("SendVm", false, true),
+            ("ListMoves", false, false),
+            ("SettleMove", false, false),
             ("Console", true, true),
         ]
     );

@@ -11,8 +11,8 @@ use futures::{Sink, SinkExt, StreamExt};
 use polyvirt_contract::model::*;
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, Result, SnapshotId,
-    TaskId, VmId,
+    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, RequestId, Result,
+    SnapshotId, TaskId, VmId,
 };
 
 use crate::fixtures;
@@ -39,7 +39,14 @@ pub enum Seen {
     Exec(VmRef, ExecRequest),
     Console(VmRef, ConsoleKind),
     Migrate(VmRef, MigrateVm),
+    Cancel(VmRef, RequestId),
+    Usage,
     Progress(TaskId),
+    Pack(Handover),
+    Receive(Handover, Luggage, String),
+    Send(Handover, Landing),
+    Moves(Option<VmId>),
+    Settle(SettleMove),
 }
 
 #[derive(Default)]
@@ -307,6 +314,60 @@ impl Provider for Recorder {
     async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
         self.note(Seen::Progress(task.clone()))?;
         Ok(fixtures::progress())
+    }
+
+    async fn cancel_migration(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
+        self.note(Seen::Cancel(vm.clone(), request.clone()))
+    }
+
+    async fn pack_vm(&self, handover: &Handover) -> Result<Luggage> {
+        self.note(Seen::Pack(handover.clone()))?;
+        Ok(fixtures::luggage())
+    }
+
+    async fn receive_vm(
+        &self,
+        handover: &Handover,
+        luggage: Luggage,
+        address: &str,
+    ) -> Result<Landing> {
+        let seen = Seen::Receive(handover.clone(), luggage, address.to_owned());
+        self.note(seen)?;
+        Ok(fixtures::landing())
+    }
+
+    async fn send_vm(
+        &self,
+        handover: &Handover,
+        landing: &Landing,
+    ) -> Result<BoxStream<'static, Result<Sending>>> {
+        self.note(Seen::Send(handover.clone(), landing.clone()))?;
+        let open = Open::new(&self.open);
+        let rest = if self.endless {
+            stream::pending().boxed()
+        } else {
+            stream::empty().boxed()
+        };
+        let parts = stream::iter(fixtures::sending()).map(Ok).chain(rest);
+        let counted = parts.map(move |part| {
+            let _ = &open;
+            part
+        });
+        Ok(counted.boxed())
+    }
+
+    async fn moves(&self, vm: Option<&VmId>) -> Result<Vec<MoveState>> {
+        self.note(Seen::Moves(vm.cloned()))?;
+        Ok(fixtures::moves())
+    }
+
+    async fn settle_move(&self, settle: &SettleMove) -> Result<()> {
+        self.note(Seen::Settle(settle.clone()))
+    }
+
+    async fn usage(&self) -> Result<Vec<VmUsage>> {
+        self.note(Seen::Usage)?;
+        Ok(fixtures::usage())
     }
 
     /// Answers each line with itself, in capitals. The word `off` ends the VM, `break` the input.

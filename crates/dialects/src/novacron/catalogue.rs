@@ -1,6 +1,7 @@
 //! The images that `marketplace://` names. Pure.
 //!
-//! One entry a name: `https://…`, and behind it `sha256:…` if the bytes are to be proved.
+//! One entry a name: `https://…`, and behind it, if the bytes are to be proved, `sha256:` with the digest or with the address
+//! of the list in which the publisher keeps the digests of the day.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ pub type Catalogue = BTreeMap<String, String>;
 /// Why an entry cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "The entry {name} of the image catalogue is no image: write an http or https URL, and behind it sha256:… or sha512:… if you have one"
+    "The entry {name} of the image catalogue is no image: write an http or https URL, and behind it sha256:… or sha512:… with a digest, or with the address of a list of digests, if you have one"
 )]
 pub struct BadEntry {
     name: String,
@@ -38,7 +39,7 @@ fn entry(text: &str) -> Option<HttpImageSource> {
         let (kind, hex) = digest.split_once(':')?;
         source.checksum_type = checksum_type(kind)?;
         let is_hex = !hex.is_empty() && hex.chars().all(|c| c.is_ascii_hexdigit());
-        source.checksum = Some(hex.to_owned()).filter(|_| is_hex);
+        source.checksum = Some(hex.to_owned()).filter(|_| is_hex || is_url(hex));
         source.checksum.as_ref()?;
     }
     words.next().is_none().then_some(source)

@@ -10,6 +10,7 @@
 
 pub mod catalogue;
 pub mod controller;
+pub mod figures;
 pub mod lower;
 pub mod metrics;
 pub mod place;
@@ -17,5 +18,6 @@ pub mod raise;
 pub mod settings;
 
 pub use controller::Controller;
+pub use figures::Figures;
 pub use metrics::Metrics;
-pub use settings::Settings;
+pub use settings::{CATALOGUE, Settings};

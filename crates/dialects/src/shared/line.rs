@@ -29,8 +29,12 @@ impl Line {
 
     /// An object is to be looked at.
     pub fn wake(&self, kind: Kind, key: &ObjectKey, urgency: Urgency) {
-        let key = Key::new(kind, key.clone());
-        self.queue.add(key, Lane::Control, urgency);
+        self.wake_in(Lane::Control, Key::new(kind, key.clone()), urgency);
+    }
+
+    /// An object is to be looked at, and takes the time of that lane.
+    pub fn wake_in(&self, lane: Lane, key: Key, urgency: Urgency) {
+        self.queue.add(key, lane, urgency);
     }
 
     /// Hands out objects for ever, each to a task of its own.
@@ -45,7 +49,8 @@ impl Line {
     }
 
     /// When an object is to be looked at again.
-    pub fn schedule(&self, key: &Key, next: Next) {
+    pub fn schedule(&self, ticket: &Ticket, next: Next) {
+        let key = &ticket.key;
         let pause = match next {
             Next::Idle => return self.backoff.succeeded(key),
             Next::After(pause) => {
@@ -54,8 +59,9 @@ impl Line {
             }
             Next::Backoff => self.backoff.failed(key),
         };
+        let lane = ticket.lane.clone();
         self.queue
-            .add_after(key.clone(), Lane::Control, Urgency::Event, pause);
+            .add_after(key.clone(), lane, Urgency::Event, pause);
     }
 
     /// Until no pass is under way, or for a while.
@@ -73,5 +79,26 @@ impl Line {
 pub async fn all_listed(listed: impl IntoIterator<Item = watch::Receiver<bool>>) {
     for mut receiver in listed {
         let _ = receiver.wait_for(|done| *done).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As MAX_CONCURRENT_RECONCILES says: the next one begins when one of those under way has ended.
+    #[tokio::test]
+    async fn no_more_are_looked_at_than_may_be() {
+        let line = Line::new(2);
+        for name in ["a", "b", "c"] {
+            line.wake(Kind::Machine, &ObjectKey::new("team", name), Urgency::User);
+        }
+        let (first, _second) = (line.queue.pop().await, line.queue.pop().await);
+        let soon = Duration::from_millis(50);
+        let third = tokio::time::timeout(soon, line.queue.pop()).await;
+        assert!(third.is_err(), "a third one at the same time");
+        drop(first);
+        let third = tokio::time::timeout(PATIENCE, line.queue.pop()).await;
+        assert!(third.is_ok(), "its turn has come");
     }
 }

@@ -78,7 +78,9 @@ pub enum AssignError {
         silent: Vec<ObjectKey>,
     },
     /// What is named does not exist.
-    #[error("{by}: There is no KubevirtConfig {name}. Create it, or correct the name")]
+    #[error(
+        "Failed to get KubeVirt client for machine: {by}: There is no KubevirtConfig {name}. Create it, or correct the name"
+    )]
     Missing {
         /// Where it is named.
         by: &'static str,

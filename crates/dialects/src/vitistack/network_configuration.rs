@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use polyvirt_api::vitistack::{
     ConfiguredInterface, Machine, NetworkConfiguration, NetworkConfigurationSpec,
+    SOURCE_MACHINE_LABEL,
 };
 
 use super::lower::{LoweredNic, labels};
 use super::settings::Settings;
 use crate::shared::names::shortened;
-use crate::shared::owner::owner_reference;
+use crate::shared::owner::{is_owned, owner_reference};
 
 /// The longest name that they take.
 const LONGEST: usize = 32;
@@ -45,6 +46,21 @@ fn interface(nic: &LoweredNic) -> ConfiguredInterface {
         vlan: nic.vlan.filter(|vlan| *vlan > 0).map(|v| v.to_string()),
         ..ConfiguredInterface::default()
     }
+}
+
+/// Whether it is that of the Machine: one that we made, or that the operator before us made and marked with its name alone.
+pub fn is_of(object: &NetworkConfiguration, machine: &Machine) -> bool {
+    let labels = object.metadata.labels.as_ref();
+    let source = labels.and_then(|labels| labels.get(SOURCE_MACHINE_LABEL));
+    let free = object
+        .metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .next()
+        .is_none();
+    is_owned(object, machine)
+        || (free && source.is_some() && source == machine.metadata.name.as_ref())
 }
 
 /// Whether what is there says the same of the interfaces. What others have added is theirs.
@@ -91,7 +107,36 @@ fn abbreviated(machine: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn what_the_operator_before_us_made_is_known_by_its_label() {
+        let read = |meta| {
+            let object = json!({"metadata": meta, "spec": {"name": "web"}});
+            serde_json::from_value::<NetworkConfiguration>(object).unwrap()
+        };
+        let machine = json!({"metadata": {"name": "web", "uid": "u"}, "spec": {}});
+        let machine: Machine = serde_json::from_value(machine).unwrap();
+        let labels = json!({SOURCE_MACHINE_LABEL: "web"});
+        let owner = |uid: &str| json!([{"apiVersion": "v", "kind": "Machine", "name": "x", "uid": uid, "controller": true}]);
+        for (meta, expected) in [
+            (json!({"name": "web", "labels": labels}), true),
+            (json!({"name": "web", "ownerReferences": owner("u")}), true),
+            (json!({"name": "web"}), false),
+            (
+                json!({"name": "web", "labels": {SOURCE_MACHINE_LABEL: "db"}}),
+                false,
+            ),
+            (
+                json!({"name": "web", "labels": labels, "ownerReferences": owner("other")}),
+                false,
+            ),
+        ] {
+            assert_eq!(is_of(&read(meta.clone()), &machine), expected, "{meta}");
+        }
+    }
 
     #[test]
     fn names_fit() {

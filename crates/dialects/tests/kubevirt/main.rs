@@ -4,6 +4,8 @@
 //! * [`rows`]: every row of those documents, as data, each looked at on one cluster. What they say of the program itself
 //!   (variables, defaults, endpoints, the form of log lines) is looked at where that is, in `crates/polyvirt/src`.
 //! * [`many`]: many Machines in three clusters, of which one is sick.
+//! * [`migration`]: VMs that another operator made.
+//! * [`drift`]: VMs that somebody changes in their cluster.
 #![allow(
     clippy::pedantic,
     clippy::unwrap_used,
@@ -13,9 +15,12 @@
     reason = "helpers of tests"
 )]
 
+mod drift;
+mod fleet;
 mod log;
 mod manager;
 mod many;
+mod migration;
 mod proxy;
 mod rows;
 mod site;

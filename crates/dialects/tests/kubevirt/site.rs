@@ -81,6 +81,12 @@ impl Site {
             .collect()
     }
 
+    /// Requests of callers whose credentials it does not know: the audit log has their beginnings only.
+    pub fn refused(&self) -> usize {
+        let log = std::fs::read_to_string(&self.log).unwrap();
+        log.lines().filter(|l| l.contains("\"code\":401")).count()
+    }
+
     pub async fn namespace(&self, name: &str) {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.apply(object).await;

@@ -2,6 +2,7 @@
 
 mod forms;
 mod life;
+mod moves;
 mod trouble;
 
 use std::sync::Arc;

@@ -20,6 +20,8 @@ use polyvirt_engine::provider::{NoWay, Place, Runtime, Way};
 use polyvirt_plan::{Problem, Reason};
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_testkit::{install_crds, namespace, shared};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -89,6 +91,7 @@ pub struct World {
     /// Where the KubevirtConfigs are.
     pub configs: String,
     fleet: Arc<Fleet>,
+    nova_at_work: Option<Arc<novacron::Controller>>,
     stop: Option<CancellationToken>,
 }
 
@@ -119,6 +122,7 @@ impl World {
             metrics: Arc::default(),
             nova: Arc::default(),
             fleet: Arc::default(),
+            nova_at_work: None,
             stop: None,
         }
     }
@@ -198,7 +202,8 @@ impl World {
         let stop = CancellationToken::new();
         tokio::spawn(manager.run(stop.clone()));
         tokio::spawn(controller.run(stop.clone()));
-        tokio::spawn(nova.run(stop.clone()));
+        tokio::spawn(nova.clone().run(stop.clone()));
+        self.nova_at_work = Some(nova);
         self.stop = Some(stop);
     }
 
@@ -216,6 +221,7 @@ impl World {
             metrics: Arc::default(),
             nova: Arc::default(),
             fleet: self.fleet.clone(),
+            nova_at_work: None,
             stop: None,
         };
         runtime.spawn(async move {
@@ -225,6 +231,18 @@ impl World {
             std::future::pending::<()>().await;
         });
         Doomed(Some(runtime))
+    }
+
+    /// What a scrape of NovaCron's metrics shows.
+    pub fn scrape_nova(&self) -> String {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        self.nova.register(&mut registry);
+        if let Some(controller) = &self.nova_at_work {
+            let figures = novacron::Figures::of(controller.clone());
+            registry.register_collector(Box::new(figures));
+        }
+        encode(&mut text, &registry).expect("text");
+        text
     }
 
     pub fn stop(&mut self) {

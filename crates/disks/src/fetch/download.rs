@@ -281,7 +281,7 @@ fn validator(headers: &HeaderMap) -> Option<Validator> {
 }
 
 /// An error with what caused it: the outermost text alone says "error sending request".
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::checksum::Checksum;
+use crate::checksum::{Algorithm, Checksum};
 
 /// Why an image did not come. No text holds a header, a password or the query of an address.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +94,18 @@ pub enum FetchError {
         expected: Checksum,
         /// What came.
         found: Checksum,
+    },
+    /// The list of checksums does not name the image.
+    #[error(
+        "The list of checksums {address} has no {algorithm} of {file}. Name the list that belongs to the image, or its checksum"
+    )]
+    Unlisted {
+        /// The server and path of the list.
+        address: String,
+        /// What was looked for.
+        algorithm: Algorithm,
+        /// The name of the image.
+        file: String,
     },
     /// There is no room.
     #[error("No space is left for {}. Make room; the download goes on where it stopped", path.display())]

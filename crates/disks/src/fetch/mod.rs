@@ -17,6 +17,7 @@ mod download;
 mod error;
 mod headers;
 mod partial;
+mod proof;
 mod reach;
 mod redirect;
 mod size;
@@ -35,7 +36,8 @@ use partial::{Partial, Shared};
 
 pub use error::FetchError;
 pub use partial::discard_partial;
-pub use reach::Reach;
+pub use proof::Proof;
+pub use reach::{Reach, is_inside};
 pub use source::Source;
 
 /// Written at once: large enough to be quick, small enough to be stopped soon.
@@ -79,7 +81,7 @@ pub struct Request {
     /// Sent to that server only, not to those that it redirects to.
     pub headers: Headers,
     /// What the bytes must be.
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<Proof>,
     /// The most bytes to take.
     pub max_bytes: u64,
 }
@@ -125,12 +127,14 @@ impl Fetcher {
         target: &Path,
         progress: impl Fn(Progress) + Send + Sync,
     ) -> Result<Fetched, FetchError> {
-        let outcome = match self.once(request, target, &progress).await {
+        let expected = self.proved(request).await?;
+        let expected = expected.as_ref();
+        let outcome = match self.once(request, expected, target, &progress).await {
             // What an earlier run left may be the fault, and is gone now.
             Err(Failed {
                 error: FetchError::Checksum { .. },
                 had: Had::Something,
-            }) => self.once(request, target, &progress).await,
+            }) => self.once(request, expected, target, &progress).await,
             other => other,
         };
         let outcome = outcome.map_err(|failed| failed.error);
@@ -141,18 +145,22 @@ impl Fetcher {
         outcome
     }
 
+    async fn proved(&self, request: &Request) -> Result<Option<Checksum>, FetchError> {
+        match &request.checksum {
+            Some(proof) => Ok(Some(self.expected(proof, &request.source).await?)),
+            None => Ok(None),
+        }
+    }
+
     async fn once(
         &self,
         request: &Request,
+        expected: Option<&Checksum>,
         target: &Path,
         progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<Fetched, Failed> {
         let (target, key) = (target.to_path_buf(), request.source.key());
-        let algorithm = request
-            .checksum
-            .as_ref()
-            .map(Checksum::algorithm)
-            .unwrap_or_default();
+        let algorithm = expected.map(Checksum::algorithm).unwrap_or_default();
         let partial = blocking(move || Partial::open(&target, &key, algorithm)).await?;
         let had = if partial.len() > 0 {
             Had::Something
@@ -168,7 +176,7 @@ impl Fetcher {
                     .await
             }
         }?;
-        let expected = request.checksum.clone();
+        let expected = expected.cloned();
         let completed = partial
             .run(move |partial| partial.complete(expected.as_ref()))
             .await;

@@ -26,9 +26,20 @@ const METADATA: [IpAddr; 3] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
 ];
 
+/// The IPv4 address that a gateway makes of an IPv6 one (64:ff9b::/96), or the address itself.
+fn behind_the_gateway(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
+            let [.., a, b, c, d] = v6.octets();
+            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+        }
+        canonical => canonical,
+    }
+}
+
 /// Whether an address leads to this machine or its cloud.
-fn is_inside(address: IpAddr) -> bool {
-    let address = address.to_canonical();
+pub fn is_inside(address: IpAddr) -> bool {
+    let address = behind_the_gateway(address);
     let local = match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast() || v4.octets()[0] == 0,
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
@@ -97,6 +108,8 @@ mod tests {
             "fd00:ec2::254",
             "::ffff:127.0.0.1",
             "::ffff:169.254.169.254",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
             "224.0.0.1",
         ] {
             assert!(is_inside(inside.parse().unwrap()), "{inside}");

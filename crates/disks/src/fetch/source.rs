@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use sha2::{Digest, Sha256};
 
@@ -36,6 +37,18 @@ impl Source {
                 .map_err(|()| address("it names no file of this machine")),
             _ => Err(address("it begins with neither http:, https: nor file:")),
         }
+    }
+
+    /// The last part of its path.
+    pub(super) fn file_name(&self) -> String {
+        let path = match self {
+            Self::File(path) => path.to_string_lossy().into_owned(),
+            Self::Http(url) => percent_decode_str(url.path())
+                .decode_utf8_lossy()
+                .into_owned(),
+        };
+        let name = path.rsplit('/').next().map(ToOwned::to_owned);
+        name.unwrap_or(path)
     }
 
     /// Tells this source from others without giving it away.

@@ -102,7 +102,7 @@ async fn an_image_comes_over_http_whole_sparse_and_private() {
     let bench = Bench::new();
     let told = Mutex::new(Vec::new());
     let wanted = Request {
-        checksum: Some(sha256(&image())),
+        checksum: Some(sha256(&image()).into()),
         ..request(&server.address)
     };
     let fetched = bench
@@ -155,7 +155,7 @@ async fn an_image_comes_from_a_file() {
         format!("file://{}", original.path().display()),
     ] {
         let wanted = Request {
-            checksum: Some(sha256(&image())),
+            checksum: Some(sha256(&image()).into()),
             ..request(&address)
         };
         assert_eq!(bench.fetch(&wanted).await.unwrap().bytes, 3 << 20);
@@ -178,7 +178,7 @@ async fn every_kind_of_checksum_is_computed() {
         let checksum = Checksum::parse(kind, digest).unwrap();
         let fetched = bench
             .fetch(&Request {
-                checksum: checksum.clone(),
+                checksum: checksum.clone().map(Into::into),
                 ..request(&server.address)
             })
             .await

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileTypeExt as _;
 
 use axum::http::header;
-use polyvirt_disks::fetch::{FetchError, Fetcher, Options, Reach, Request};
+use polyvirt_disks::fetch::{FetchError, Fetcher, Options, Proof, Reach, Request};
 
 use crate::server::{Answer, Server};
 use crate::{Bench, image, request, sha256};
@@ -33,7 +33,7 @@ async fn wrong_bytes_are_never_kept() {
     let server = Server::start(|seen| Answer::file(seen, &image(), "\"1\"")).await;
     let bench = Bench::new();
     let wanted = Request {
-        checksum: Some(sha256(b"something else")),
+        checksum: Some(sha256(b"something else").into()),
         ..request(&server.address)
     };
     let error = bench.fetch(&wanted).await.unwrap_err();
@@ -171,4 +171,89 @@ async fn this_machine_is_not_asked_unless_that_is_allowed() {
     assert!(!error.is_retryable());
     assert!(error.to_string().contains("imageHosts=any"), "{error}");
     assert_eq!(server.requests().len(), 0, "nothing was sent");
+}
+
+/// A server that may be asked points to one that may not: nobody asks there.
+#[tokio::test]
+async fn a_redirect_to_the_inside_is_not_followed() {
+    let inside = Server::start(|seen| Answer::file(seen, b"secret", "\"1\"")).await;
+    let port = inside.address.rsplit(':').next().unwrap().to_owned();
+    let careful = Fetcher::new(Options {
+        reach: Reach::Others,
+        ..crate::options()
+    });
+    let careful = careful.unwrap();
+    for place in [
+        inside.address.clone(),
+        format!("http://localhost:{port}/"),
+        format!("//0x7f.1:{port}/"),
+        "http://169.254.169.254/latest/meta-data".to_owned(),
+    ] {
+        let told = place.clone();
+        let outside = Server::start_outside(move |_| Answer::redirect(&told)).await;
+        let bench = Bench::new();
+        let wanted = request(&format!("{}/disk", outside.address));
+        let error = careful.fetch(&wanted, &bench.target(), |_| {}).await;
+        let error = error.unwrap_err();
+        assert!(
+            matches!(error, FetchError::Inside { .. }),
+            "{place}: {error}"
+        );
+        assert_eq!(outside.requests().len(), 1, "{place}");
+    }
+    assert!(inside.requests().is_empty(), "nobody asked inside");
+}
+
+/// The list of the day beside the image, as publishers keep it.
+#[tokio::test]
+async fn a_list_of_checksums_proves_an_image_or_refuses_it() {
+    let (right, wrong) = (sha256(&image()), sha256(b"something else"));
+    for (list, outcome) in [
+        (format!("{}  disk.img\n", right.hex()), "fetched"),
+        (format!("SHA256 (disk.img) = {}\n", wrong.hex()), "wrong"),
+        (
+            format!("{0}  a.img\n{0}  b.img\n", right.hex()),
+            "has no sha256 of disk.img",
+        ),
+    ] {
+        let server = Server::start(move |seen| match seen.path.as_str() {
+            "/SUMS" => Answer::file(seen, list.as_bytes(), "\"1\""),
+            _ => Answer::file(seen, &image(), "\"1\""),
+        })
+        .await;
+        let bench = Bench::new();
+        let proof = Proof::parse("sha256", &format!("{}/SUMS", server.address));
+        let fetched = bench
+            .fetch(&Request {
+                checksum: proof.unwrap(),
+                ..request(&format!("{}/disk.img", server.address))
+            })
+            .await;
+        let told = fetched.map_or_else(|error| error.to_string(), |_| "fetched".to_owned());
+        assert!(told.contains(outcome), "{told}");
+        assert_eq!(bench.target().exists(), outcome == "fetched");
+    }
+}
+
+#[tokio::test]
+async fn the_list_of_checksums_is_not_looked_for_inside() {
+    let server = Server::start(|seen| Answer::file(seen, &image(), "\"1\"")).await;
+    let bench = Bench::new();
+    let others = Fetcher::new(Options {
+        reach: Reach::Others,
+        ..Options::default()
+    });
+    let wanted = Request {
+        checksum: Proof::parse("sha256", &server.address).unwrap(),
+        ..request("http://images.example.com/disk.img")
+    };
+    let refused = others
+        .unwrap()
+        .fetch(&wanted, &bench.target(), |_| {})
+        .await;
+    assert!(
+        matches!(refused, Err(FetchError::Inside { .. })),
+        "{refused:?}"
+    );
+    assert!(server.requests().is_empty());
 }

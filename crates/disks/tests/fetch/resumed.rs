@@ -10,7 +10,7 @@ const MIB: usize = 1 << 20;
 
 fn wanted(server: &Server) -> Request {
     Request {
-        checksum: Some(sha256(&image())),
+        checksum: Some(sha256(&image()).into()),
         ..request(&server.address)
     }
 }

@@ -1,6 +1,7 @@
 //! A web server on loopback that behaves as badly as a test wants it to.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -133,7 +134,22 @@ pub struct Server {
 
 impl Server {
     pub async fn start(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), answer).await
+    }
+
+    /// At an address of this machine that is not loopback: to a fetcher it is any server.
+    pub async fn start_outside(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+        // Nothing is sent: the kernel only says from where it would be.
+        let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        probe.connect("203.0.113.1:9").unwrap();
+        Self::start_at(probe.local_addr().unwrap().ip(), answer).await
+    }
+
+    async fn start_at(
+        place: IpAddr,
+        answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let listener = tokio::net::TcpListener::bind((place, 0)).await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (log, answer) = (Arc::clone(&seen), Arc::new(answer));

@@ -12,14 +12,13 @@ use std::time::Duration;
 
 use polyvirt_api::infra::{VMImage, VMImageStatus};
 use polyvirt_api::names;
-use serde_json::json;
 
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::{Target, provider_of};
-use crate::shared::{Protection, Usage, protect, status_body};
+use crate::shared::{Protection, Usage, finalizers_patch, protect, status_body, with_finalizer};
 
 /// Brings one image a step further on every provider that needs it.
 pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
@@ -123,23 +122,18 @@ impl ImagePass<'_> {
         let keep: Vec<_> = list
             .iter()
             .filter(|f| !ours.contains(&f.as_str()))
+            .cloned()
             .collect();
         if keep.len() == list.len() {
             return Ok(Next::Idle);
         }
-        self.patch_finalizers(json!(keep)).await?;
+        self.patch_finalizers(&keep).await?;
         Ok(Next::Idle)
     }
 
-    async fn patch_finalizers(
-        &self,
-        finalizers: serde_json::Value,
-    ) -> Result<VMImage, ClusterError> {
-        let body = json!({"metadata": {
-            "resourceVersion": self.image.metadata.resource_version,
-            "finalizers": finalizers,
-        }});
-        let written = cluster::patch(&*self.ctx.cluster, &self.key, Patch::Metadata(body)).await;
+    async fn patch_finalizers(&self, finalizers: &[String]) -> Result<VMImage, ClusterError> {
+        let patch = finalizers_patch(&*self.image, finalizers);
+        let written = cluster::patch(&*self.ctx.cluster, &self.key, patch).await;
         match written {
             Err(ClusterError::NotFound) => Ok((*self.image).clone()),
             other => other,
@@ -148,12 +142,12 @@ impl ImagePass<'_> {
 
     /// Before the first copy is made, the object is marked, so that it cannot go without its copies.
     async fn mark(&mut self) -> Result<(), ClusterError> {
-        let mut list = self.image.metadata.finalizers.clone().unwrap_or_default();
-        if list.iter().any(|f| f == names::IMAGE_FINALIZER) {
+        let mut list = self.image.metadata.finalizers.iter().flatten();
+        if list.any(|f| f == names::IMAGE_FINALIZER) {
             return Ok(());
         }
-        list.push(names::IMAGE_FINALIZER.to_owned());
-        let written = self.patch_finalizers(json!(list)).await?;
+        let marked = with_finalizer(&*self.image, names::IMAGE_FINALIZER);
+        let written = self.patch_finalizers(&marked).await?;
         self.keep(written);
         Ok(())
     }

@@ -11,12 +11,13 @@ use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
     DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
     MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
-    VmRef, VmState,
+    VmRef, VmState, VmUsage,
 };
 use polyvirt_contract::provider::Result;
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, SnapshotId, TaskId, VmId,
+    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, RequestId, SnapshotId,
+    TaskId, VmId,
 };
 use tokio::sync::Notify;
 use tracing::Instrument as _;
@@ -161,5 +162,7 @@ guarded! {
     guest_exec(vm: &VmRef, request: ExecRequest) -> ExecOutput, "GuestExec", SLOW, Limited;
     migrate(vm: &VmRef, request: MigrateVm) -> Option<TaskId>, "Migrate", MEDIUM, Limited;
     migration_progress(task: &TaskId) -> MigrationProgress, "GetMigrationProgress", QUICK, Limited;
+    cancel_migration(vm: &VmRef, request: &RequestId) -> (), "CancelMigration", MEDIUM, Limited;
+    usage() -> Vec<VmUsage>, "GetUsage", QUICK, Limited;
     console(vm: &VmRef, kind: ConsoleKind) -> ConsoleSession, "Console", QUICK, Limited;
 }

@@ -50,6 +50,8 @@ pub enum Standing {
 pub struct View {
     /// How it stands.
     pub standing: Standing,
+    /// Since when its stream of news is heard without a break; `None` if there was none yet.
+    pub heard: Option<Timestamp>,
     /// To call; `None` before the first connection.
     pub provider: Option<Arc<dyn Provider>>,
     /// What it offers.
@@ -77,6 +79,7 @@ impl Link {
     pub fn new(key: ObjectKey) -> Self {
         let view = View {
             standing: Standing::Connecting,
+            heard: None,
             provider: None,
             features: Arc::default(),
             capabilities: Arc::default(),
@@ -127,6 +130,13 @@ impl Link {
             state.view.capabilities = Arc::new(capabilities);
         }
         state.view.standing = Standing::Connected { since, latency };
+    }
+
+    /// A new stream of news begins.
+    pub fn hears(&self, now: Timestamp) {
+        let mut state = self.lock();
+        state.seen.begin_stream();
+        state.view.heard = Some(now);
     }
 
     /// What the hypervisor has.

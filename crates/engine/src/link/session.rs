@@ -21,6 +21,7 @@ use crate::context::Clock;
 use crate::link::guard::Guard;
 use crate::link::rate::Rate;
 use crate::metrics::{Circuit, Metrics, ProviderLabels};
+use crate::runtime::background::caught;
 use crate::runtime::backoff::pause;
 
 /// Makes the connection that a Provider object describes.
@@ -85,10 +86,21 @@ impl Session {
     /// Runs until it is told to stop.
     pub async fn run(self, stop: CancellationToken) {
         tokio::select! {
-            () = self.keep() => {}
+            () = self.keep_on() => {}
             () = stop.cancelled() => {}
         }
         self.metrics.forget(&self.labels);
+    }
+
+    /// A fault of ours with one provider starts its session over, and leaves the others alone.
+    async fn keep_on(&self) {
+        while let Err(panicked) = caught(self.keep()).await {
+            self.lost(ProviderError::new(
+                ErrorKind::Internal,
+                panicked.to_string(),
+            ));
+            sleep(self.timing.interval).await;
+        }
     }
 
     async fn keep(&self) {
@@ -193,7 +205,7 @@ impl Session {
                 Ok(stream) => stream,
                 Err(error) => return error,
             };
-            self.link.seen(super::Observations::begin_stream);
+            self.link.hears((self.clock)());
             if let Err(error) = self.hear(provider, stream, suspicion).await {
                 return error;
             }

@@ -14,7 +14,7 @@ use super::snapshots::Snapshot;
 use crate::context::Stores;
 use crate::link::Link;
 use crate::runtime::key::ObjectKey;
-use crate::runtime::vm_index::Target;
+use crate::runtime::vm_index::{Target, provider_of};
 
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
@@ -110,6 +110,26 @@ fn entry(
         host,
         placement,
         unseen,
+    })
+}
+
+/// A VM that moves to this host and is not there yet.
+pub(super) fn arrival(stores: &Stores, link: &Link, key: ObjectKey, host: String) -> Option<Entry> {
+    let vm = stores.vms.get(&key)?;
+    if provider_of(&vm) != link.key {
+        return None;
+    }
+    let seen = observed(link, &vm);
+    let arrived = seen.as_ref().is_some_and(|seen| seen.host == host);
+    let written = vm.status.as_ref().and_then(|s| s.placement.as_deref());
+    let placement = written.cloned().unwrap_or_default();
+    (!arrived).then(|| Entry {
+        keeps_away: keeps_away(stores, &vm),
+        unseen: Some(size(&placement, seen.as_deref())),
+        key,
+        vm,
+        host,
+        placement,
     })
 }
 

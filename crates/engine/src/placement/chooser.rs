@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use jiff::Timestamp;
+use polyvirt_api::infra::Provider;
+use polyvirt_contract::model::Inventory;
 use polyvirt_placement::{Choice, Refusal, Request, Site, World, place};
 
 use super::books::{self, Entry};
-use super::snapshots::{Snapshot, Snapshots};
-use super::{OLD, overcommit};
+use super::snapshots::Snapshots;
+use super::{OLD, open_hosts, overcommit};
 use crate::context::Stores;
 use crate::link::Links;
 use crate::runtime::key::ObjectKey;
@@ -23,17 +25,17 @@ pub struct Chooser {
 /// A provider that answers, and the VMs on it.
 struct Known {
     name: String,
-    key: ObjectKey,
-    snapshot: Arc<Snapshot>,
     books: Vec<Entry>,
+    object: Option<Arc<Provider>>,
+    inventory: Inventory,
 }
 
 impl Known {
-    fn site(&self, stores: &Stores) -> Site<'_> {
+    fn site(&self) -> Site<'_> {
         Site {
             provider: &self.name,
-            inventory: &self.snapshot.inventory,
-            overcommit: overcommit(stores.providers.get(&self.key).as_deref()),
+            inventory: &self.inventory,
+            overcommit: overcommit(self.object.as_deref()),
         }
     }
 }
@@ -52,7 +54,7 @@ impl Chooser {
             .iter()
             .map(|key| self.look(stores, links, key, now));
         let known: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-        let sites: Vec<_> = known.iter().map(|known| known.site(stores)).collect();
+        let sites: Vec<_> = known.iter().map(|known| known.site()).collect();
         let vms = known
             .iter()
             .flat_map(|known| known.books.iter().map(|entry| entry.placed(&known.name)));
@@ -79,11 +81,13 @@ impl Chooser {
         let oldest = now.saturating_sub(OLD).unwrap_or(now);
         let snapshot = self.snapshots.get(&ready, now, oldest).await.ok()?;
         let books = books::open(stores, &ready.link, &snapshot, None, None);
+        let object = stores.providers.get(key);
+        let inventory = open_hosts(object.as_deref(), &snapshot.inventory).into_owned();
         Some(Known {
             name: key.to_string(),
-            key: key.clone(),
-            snapshot,
             books,
+            object,
+            inventory,
         })
     }
 }

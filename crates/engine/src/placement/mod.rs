@@ -15,16 +15,21 @@ pub mod question;
 mod snapshots;
 mod unplaced;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use polyvirt_api::infra::{PlacementStatus, Provider};
 use polyvirt_contract::ProviderError;
+use polyvirt_contract::model::{Host, HostHealth, Inventory};
 use polyvirt_placement::{Choice, Overcommit, Refusal, Site, World, place};
+use polyvirt_plan::migration::record::is_open;
 
 use crate::context::Context;
 use crate::runtime::key::ObjectKey;
+use crate::subject::AboutVm as _;
 use crate::virtual_machine::reach::Ready;
 
 pub use chooser::Chooser;
@@ -43,6 +48,8 @@ pub(crate) const OLD: Duration = Duration::from_secs(30);
 pub struct Placements {
     /// Choices that may not be in the caches yet.
     reserved: Mutex<Reserved>,
+    /// Hosts that VMs are about to move to.
+    moving: Mutex<HashMap<ObjectKey, String>>,
     snapshots: Snapshots,
 }
 
@@ -76,36 +83,102 @@ impl Placements {
         question: &Question,
         remember: impl FnOnce(&Choice) -> PlacementStatus,
     ) -> Result<PlacementStatus, Refusal> {
-        let provider = &ready.link.key;
         let mut reserved = self.lock();
-        let books = books::open(
-            &ctx.stores,
-            &ready.link,
-            snapshot,
-            Some(&*reserved),
-            Some(vm),
-        );
-        let name = provider.to_string();
+        let choice = self.decide(ctx, ready, snapshot, (vm, question), &reserved)?;
+        let chosen = remember(&choice);
+        reserved.insert(vm.clone(), chosen.clone());
+        Ok(chosen)
+    }
+
+    /// Chooses the host that a VM moves to, and reserves it in the same moment.
+    pub(crate) fn choose_target(
+        &self,
+        ctx: &Context,
+        ready: &Ready,
+        snapshot: &Snapshot,
+        vm: &ObjectKey,
+        question: &Question,
+    ) -> Result<Choice, Refusal> {
+        let choice = self.decide(ctx, ready, snapshot, (vm, question), &self.lock())?;
+        self.moves().insert(vm.clone(), choice.host.clone());
+        Ok(choice)
+    }
+
+    /// The best host, with all in the books that was given away before.
+    fn decide(
+        &self,
+        ctx: &Context,
+        ready: &Ready,
+        snapshot: &Snapshot,
+        (vm, question): (&ObjectKey, &Question),
+        reserved: &Reserved,
+    ) -> Result<Choice, Refusal> {
+        let (stores, link) = (&ctx.stores, &ready.link);
+        let mut books = books::open(stores, link, snapshot, Some(reserved), Some(vm));
+        books.extend(self.arrivals(ctx, ready, vm));
+        let name = link.key.to_string();
         let placed: Vec<_> = books.iter().map(|entry| entry.placed(&name)).collect();
+        let object = stores.providers.get(&link.key);
+        let inventory = open_hosts(object.as_deref(), &snapshot.inventory);
         let site = Site {
             provider: &name,
-            inventory: &snapshot.inventory,
-            overcommit: overcommit(ctx.stores.providers.get(provider).as_deref()),
+            inventory: &inventory,
+            overcommit: overcommit(object.as_deref()),
         };
         let world = World {
             sites: &[site],
             vms: &placed,
         };
-        let choice = place(&question.request, &world)?;
-        let chosen = remember(&choice);
-        reserved.insert(vm.clone(), chosen.clone());
-        Ok(chosen)
+        place(&question.request, &world)
+    }
+
+    fn moves(&self) -> MutexGuard<'_, HashMap<ObjectKey, String>> {
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The caches know where the VM moves to, or it does not.
+    pub(crate) fn forget_target(&self, vm: &ObjectKey) {
+        self.moves().remove(vm);
+    }
+
+    /// VMs on their way, on the hosts that they go to. Until they arrive they need room on both.
+    fn arrivals(&self, ctx: &Context, ready: &Ready, without: &ObjectKey) -> Vec<books::Entry> {
+        let mut hosts = self.moves().clone();
+        for key in ctx.stores.migration_index.all() {
+            let migration = ctx.stores.migrations.get(&key);
+            let Some(migration) = migration.filter(|m| is_open(m)) else {
+                continue;
+            };
+            let moved = migration.status.as_ref().and_then(|s| s.host_move.as_ref());
+            if let Some(host) = moved.and_then(|m| m.target_host.clone()) {
+                hosts.insert(migration.vm(), host);
+            }
+        }
+        hosts.remove(without);
+        let found = hosts.into_iter();
+        found
+            .filter_map(|(vm, host)| books::arrival(&ctx.stores, &ready.link, vm, host))
+            .collect()
     }
 
     /// The caches know the choice, or the VM is gone.
     pub(crate) fn forget(&self, vm: &ObjectKey) {
         self.lock().remove(vm);
     }
+}
+
+/// The hosts as the provider tells of them, but for those that the Provider's user has closed.
+fn open_hosts<'a>(provider: Option<&Provider>, told: &'a Inventory) -> Cow<'a, Inventory> {
+    let closed = provider.map_or(&[][..], |p| p.spec.cordoned_hosts.as_slice());
+    if closed.is_empty() {
+        return Cow::Borrowed(told);
+    }
+    let mut inventory = told.clone();
+    let named = |host: &&mut Host| closed.contains(&host.name) && host.health == HostHealth::Ready;
+    for host in inventory.hosts.iter_mut().filter(named) {
+        host.health = HostHealth::Cordoned;
+    }
+    Cow::Owned(inventory)
 }
 
 fn overcommit(provider: Option<&Provider>) -> Overcommit {

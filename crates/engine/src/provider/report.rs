@@ -176,6 +176,7 @@ const fn feature(extension: Extension) -> ProviderFeature {
         Extension::GuestExec => ProviderFeature::GuestExec,
         Extension::Console => ProviderFeature::Console,
         Extension::Migrate => ProviderFeature::Migrate,
+        Extension::Usage => ProviderFeature::Usage,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who is to be looked at when something changes. Changes wake exactly those they concern.
 
 mod links;
+mod moves;
 mod places;
 mod snapshots;
 #[cfg(test)]
@@ -12,7 +13,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use polyvirt_api::infra::{
-    ImageProviderStatus, Provider, VMClass, VMImage, VMNetworkAttachment, VMSnapshot,
+    ImageProviderStatus, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMSnapshot,
     VirtualMachine,
 };
 
@@ -71,9 +72,10 @@ impl Dispatcher {
         self
     }
 
-    /// What concerns a VM concerns its snapshots.
+    /// What concerns a VM concerns its snapshots and its moves.
     fn wake_vm(&self, key: &ObjectKey, urgency: Urgency) {
         self.wake_snapshots_of(key, urgency);
+        self.wake_moves_of(key, urgency);
         let Some(vm) = self.stores.vms.get(key) else {
             return;
         };
@@ -135,6 +137,9 @@ impl Dispatcher {
         if snapshots::vm_moved(old.map(|v| &**v), new.map(|v| &**v)) {
             self.wake_snapshots_of(&key, Urgency::Event);
         }
+        if moves::vm_moved(old.map(|v| &**v), new.map(|v| &**v)) {
+            self.wake_moves_of(&key, Urgency::Event);
+        }
         match (source, new) {
             (Source::FirstList, Some(_)) => self.wake_vm(&key, Urgency::Background),
             (Source::Watch, Some(new)) if old.is_none_or(|old| is_edited(old, new)) => {
@@ -193,6 +198,7 @@ impl Dispatcher {
                 if source == Source::Watch {
                     self.wake_users(&Target::Provider(key), Urgency::Event);
                     self.wake_snapshots_on(&ObjectKey::of(&**new));
+                    self.wake_moves();
                 }
             }
             Change::Updated { old, new } => {
@@ -207,6 +213,7 @@ impl Dispatcher {
                 self.wake(Kind::Provider, &key, Urgency::Event);
                 self.wake_users(&Target::Provider(key), Urgency::Event);
                 self.wake_snapshots_on(&ObjectKey::of(&**old));
+                self.wake_moves();
             }
         }
     }
@@ -370,6 +377,10 @@ impl Observer for Dispatcher {
 
     fn snapshot(&self, change: Change<VMSnapshot>) {
         self.snapshot_changed(&change, Source::OurWrite);
+    }
+
+    fn migration(&self, change: Change<VMMigration>) {
+        self.migration_changed(&change, Source::OurWrite);
     }
 
     /// A status that we wrote wakes nobody of our own.

@@ -67,6 +67,8 @@ pub enum Kind {
     VMSnapshot,
     /// Where VMs may run.
     VMPlacementPolicy,
+    /// Moves of VMs.
+    VMMigration,
     /// Machines, which a dialect looks after.
     Machine,
     /// Ways to clusters with KubeVirt, which a dialect looks after.
@@ -77,7 +79,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::VirtualMachine,
         Self::Provider,
         Self::VMClass,
@@ -85,6 +87,7 @@ impl Kind {
         Self::VMNetworkAttachment,
         Self::VMSnapshot,
         Self::VMPlacementPolicy,
+        Self::VMMigration,
     ];
 
     /// The kind's name in the API.
@@ -97,6 +100,7 @@ impl Kind {
             Self::VMNetworkAttachment => "VMNetworkAttachment",
             Self::VMSnapshot => "VMSnapshot",
             Self::VMPlacementPolicy => "VMPlacementPolicy",
+            Self::VMMigration => "VMMigration",
             Self::Machine => "Machine",
             Self::KubevirtConfig => "KubevirtConfig",
         }
@@ -130,6 +134,7 @@ impl Kind {
             Self::VMNetworkAttachment => "vmnetworkattachments",
             Self::VMSnapshot => "vmsnapshots",
             Self::VMPlacementPolicy => "vmplacementpolicies",
+            Self::VMMigration => "vmmigrations",
             Self::Machine => "machines",
             Self::KubevirtConfig => "kubevirtconfigs",
         }

@@ -1,11 +1,15 @@
 //! The real Kubernetes.
 
+use std::net::IpAddr;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::Client;
 use kube::api::{
-    Api, DeleteParams, DynamicObject, Patch as KubePatch, PatchParams, PostParams, Preconditions,
+    Api, DeleteParams, DynamicObject, ListParams, Patch as KubePatch, PatchParams, PostParams,
+    Preconditions,
 };
 use kube::core::{ApiResource, GroupVersionKind};
 use polyvirt_plan::Note;
@@ -100,6 +104,19 @@ impl Cluster for KubeCluster {
         }))
     }
 
+    async fn service_ranges(&self) -> Result<Vec<String>, ClusterError> {
+        let api: Api<ServiceCIDR> = Api::all(self.client.clone());
+        match api.list(&ListParams::default()).await {
+            Ok(found) => Ok(found.items.into_iter().flat_map(ranges_of).collect()),
+            // Clusters before 1.33 do not tell, and ours may not let us ask.
+            Err(kube::Error::Api(status)) if [403, 404].contains(&status.code) => {
+                let own = std::env::var("KUBERNETES_SERVICE_HOST").ok();
+                Ok(own.as_deref().and_then(around).into_iter().collect())
+            }
+            Err(error) => Err(refusal(error)),
+        }
+    }
+
     fn event(&self, about: &About, note: Note) {
         if self
             .events
@@ -112,6 +129,20 @@ impl Cluster for KubeCluster {
             tracing::debug!(object = ?about.key, "event dropped: more than can be sent");
         }
     }
+}
+
+fn ranges_of(found: ServiceCIDR) -> Vec<String> {
+    let spec = found.spec.unwrap_or_default();
+    spec.cidrs.unwrap_or_default()
+}
+
+/// The first Service of a cluster is the API server's, so the others are near it: a guess, where nobody tells.
+fn around(first: &str) -> Option<String> {
+    let bits = match first.parse().ok()? {
+        IpAddr::V4(_) => 16,
+        IpAddr::V6(_) => 112,
+    };
+    Some(format!("{first}/{bits}"))
 }
 
 /// What is applied becomes ours. The conditions of other controllers are in the status that we read, and stay theirs.

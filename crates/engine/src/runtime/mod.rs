@@ -1,6 +1,8 @@
 //! What all controllers stand on.
 
+pub mod background;
 pub mod backoff;
+pub mod by_vm;
 pub mod dispatch;
 pub mod events;
 pub mod key;
@@ -8,7 +10,7 @@ pub mod kube_cluster;
 pub mod loose;
 pub mod queue;
 pub mod repeats;
-pub mod snapshot_index;
+pub mod secret_names;
 pub mod store;
 pub mod trim;
 pub mod vanished;

@@ -29,6 +29,8 @@ pub enum Urgency {
 pub enum Lane {
     /// Work that touches Kubernetes only.
     Control,
+    /// Work that waits for what several providers say, slow ones too.
+    Search,
     /// Work on the VMs of one provider.
     Provider(ObjectKey),
 }

@@ -2,7 +2,8 @@
 
 use kube::Resource;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot, VirtualMachine,
+    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
+    VirtualMachine,
 };
 use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{
@@ -39,6 +40,7 @@ impl Compact for VMClass {}
 impl Compact for VMImage {}
 impl Compact for VMNetworkAttachment {}
 impl Compact for VMSnapshot {}
+impl Compact for VMMigration {}
 impl Compact for VMPlacementPolicy {}
 impl Compact for Machine {}
 impl Compact for KubevirtConfig {}

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot, VirtualMachine,
+    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
+    VirtualMachine,
 };
 use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{
@@ -39,6 +40,7 @@ impl Vanishing for VMClass {}
 impl Vanishing for VMImage {}
 impl Vanishing for VMNetworkAttachment {}
 impl Vanishing for VMSnapshot {}
+impl Vanishing for VMMigration {}
 impl Vanishing for VMPlacementPolicy {}
 impl Vanishing for Machine {}
 impl Vanishing for KubevirtConfig {}

@@ -13,7 +13,8 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use crate::runtime::dispatch::{Dispatcher, Source};
+use crate::context::Stores;
+use crate::runtime::dispatch::Source;
 use crate::runtime::key::ObjectKey;
 use crate::runtime::loose::Loose;
 use crate::runtime::store::{Change, Store};
@@ -24,7 +25,7 @@ use crate::runtime::vanished::Vanishing;
 const PAGE: u32 = 500;
 
 /// Which namespaces are watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// All.
     Cluster,
@@ -206,17 +207,24 @@ where
     }
 }
 
-/// Wakes whoever a changed Secret concerns. Nothing of a Secret is kept, and only its metadata is ever read here.
-pub async fn secrets(client: Client, scope: Scope, dispatcher: Arc<Dispatcher>) {
+/// Keeps the names of Secrets, and tells of each that changed. Only their metadata is ever read here.
+pub async fn secrets(
+    client: Client,
+    scope: Scope,
+    stores: Arc<Stores>,
+    tell: impl Fn(&PartialObjectMeta<Secret>) + Send,
+) {
     let api: Api<PartialObjectMeta<Secret>> = scope.api(client);
     let config = watcher::Config::default().any_semantic().page_size(PAGE);
     let mut stream = watcher(api, config).default_backoff().boxed();
     while let Some(event) = stream.next().await {
         match event {
-            Ok(watcher::Event::Apply(secret) | watcher::Event::Delete(secret)) => {
-                dispatcher.secret_changed(&secret);
+            Ok(event) => {
+                stores.secrets.take(&scope, &event);
+                if let watcher::Event::Apply(secret) | watcher::Event::Delete(secret) = &event {
+                    tell(secret);
+                }
             }
-            Ok(_) => {}
             Err(error) => tracing::warn!(%error, "watch of Secrets broke; it is opened again"),
         }
     }

@@ -96,31 +96,18 @@ where
     match (meta.deletion_timestamp.is_some(), usage.count, marked) {
         (false, 0, _) | (false, _, true) => Ok(Protection::Kept),
         (false, _, false) => {
-            let finalizers = with_mark(object);
+            let finalizers = with_finalizer(object, names::IN_USE_FINALIZER);
             mark(ctx, key, store, object, finalizers).await?;
             Ok(Protection::Kept)
         }
         (true, 0, true) => {
-            let finalizers = without_mark(object);
+            let finalizers = without_finalizer(object, names::IN_USE_FINALIZER);
             mark(ctx, key, store, object, finalizers).await?;
             Ok(Protection::Released)
         }
         (true, 0, false) => Ok(Protection::Released),
         (true, _, _) => Ok(Protection::Blocked),
     }
-}
-
-fn with_mark<K: Resource>(object: &K) -> Vec<String> {
-    let mut list = object.meta().finalizers.clone().unwrap_or_default();
-    list.push(names::IN_USE_FINALIZER.to_owned());
-    list
-}
-
-fn without_mark<K: Resource>(object: &K) -> Vec<String> {
-    let list = object.meta().finalizers.iter().flatten();
-    list.filter(|f| *f != names::IN_USE_FINALIZER)
-        .cloned()
-        .collect()
 }
 
 async fn mark<K>(
@@ -133,11 +120,8 @@ async fn mark<K>(
 where
     K: Resource + DeserializeOwned + Clone,
 {
-    let body = json!({"metadata": {
-        "resourceVersion": object.meta().resource_version,
-        "finalizers": finalizers,
-    }});
-    match cluster::patch::<K>(&*ctx.cluster, key, Patch::Metadata(body)).await {
+    let patch = finalizers_patch(object, &finalizers);
+    match cluster::patch::<K>(&*ctx.cluster, key, patch).await {
         Ok(written) => {
             keep(store, object, written.clone());
             *object = trim::metadata(written);
@@ -155,6 +139,27 @@ fn keep<K: Resource>(store: &Store<K>, before: &K, written: K) {
     if old.generation == new.generation && old.deletion_timestamp == new.deletion_timestamp {
         store.written(trim::metadata(written));
     }
+}
+
+/// The finalizers of an object and one more.
+pub fn with_finalizer<K: Resource>(object: &K, ours: &str) -> Vec<String> {
+    let mut list = object.meta().finalizers.clone().unwrap_or_default();
+    list.push(ours.to_owned());
+    list
+}
+
+/// The finalizers of an object but one.
+pub fn without_finalizer<K: Resource>(object: &K, ours: &str) -> Vec<String> {
+    let list = object.meta().finalizers.iter().flatten();
+    list.filter(|f| *f != ours).cloned().collect()
+}
+
+/// A change of the finalizers that holds only for the version that was read.
+pub fn finalizers_patch<K: Resource>(object: &K, finalizers: &[String]) -> Patch {
+    Patch::Metadata(json!({"metadata": {
+        "resourceVersion": object.meta().resource_version,
+        "finalizers": finalizers,
+    }}))
 }
 
 /// The body of a status write.

@@ -9,13 +9,13 @@ use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
 use polyvirt_plan::snapshot::{Done, EndOfLife, Intent, Outcome, Release, Step};
 use polyvirt_plan::virtual_machine::{Operation, OperationKind};
 use polyvirt_plan::{Note, Reason};
-use serde_json::json;
 
 use super::refusals::Refusal;
 use super::{Flow, Pass, Seen};
 use crate::cluster::{self, About, ClusterError, Patch};
 use crate::next::Next;
 use crate::runtime::key::Kind;
+use crate::shared::{finalizers_patch, with_finalizer, without_finalizer};
 use crate::virtual_machine::reach::{Reach, Ready};
 
 impl Pass<'_> {
@@ -48,20 +48,12 @@ impl Pass<'_> {
 
     /// Our finalizer, before anything is done on the hypervisor.
     async fn claim(&mut self) -> Flow {
-        let mut finalizers = self.object.metadata.finalizers.clone().unwrap_or_default();
-        finalizers.push(names::SNAPSHOT_FINALIZER.to_owned());
-        match self.write_finalizers(json!(finalizers)).await {
+        let finalizers = with_finalizer(&*self.object, names::SNAPSHOT_FINALIZER);
+        let patch = finalizers_patch(&*self.object, &finalizers);
+        match self.write(patch).await {
             Ok(()) => Flow::Continue,
             Err(error) => Flow::Abandon(Next::after_refusal(&error)),
         }
-    }
-
-    async fn write_finalizers(&mut self, list: serde_json::Value) -> Result<(), ClusterError> {
-        let body = json!({"metadata": {
-            "resourceVersion": self.object.metadata.resource_version,
-            "finalizers": list,
-        }});
-        self.write(Patch::Metadata(body)).await
     }
 
     /// Writes, and goes on with the object as it is then.
@@ -308,11 +300,10 @@ impl Pass<'_> {
 
     /// Takes the finalizer off and tells why.
     async fn release(&mut self, release: Release) -> Flow {
-        let list = self.object.metadata.finalizers.iter().flatten();
-        let keep: Vec<_> = list.filter(|f| *f != names::SNAPSHOT_FINALIZER).collect();
-        let keep = json!(keep);
+        let keep = without_finalizer(&*self.object, names::SNAPSHOT_FINALIZER);
+        let patch = finalizers_patch(&*self.object, &keep);
         let about = About::of(Kind::VMSnapshot, &*self.object);
-        match self.write_finalizers(keep).await {
+        match self.write(patch).await {
             Ok(()) | Err(ClusterError::NotFound) => {
                 self.ctx.refusals.forget(&self.key.object);
                 self.ctx.cluster.event(&about, self.farewell(release));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use polyvirt_contract::Extension;
 use polyvirt_plan::snapshot::next::lifetime;
 use polyvirt_plan::snapshot::report::Hearing;
-use polyvirt_plan::snapshot::{Done, Outcome, PassEnd, alarm, report};
+use polyvirt_plan::snapshot::{Done, Facts, Kin, Observed, Outcome, PassEnd, alarm, kin, report};
 use serde_json::json;
 
 use super::Pass;
@@ -14,6 +14,7 @@ use crate::link::observations::TASK_SILENCE;
 use crate::next::Next;
 use crate::runtime::key::Kind;
 use crate::shared::status_body;
+use crate::subject::AboutVm as _;
 use crate::virtual_machine::reach::Reach;
 
 /// How often a task is asked for where no stream tells of it.
@@ -32,11 +33,13 @@ impl Pass<'_> {
         let facts = self.facts();
         let found = facts.found().cloned();
         let expires = lifetime(&facts).map(|(_, deleted)| deleted);
+        let kin = self.kin(&facts);
         let (status, mut notes) = report(&PassEnd {
             object: &self.object,
             record: &self.record,
             outcome,
             found: found.as_ref(),
+            kin: kin.as_ref(),
             desired: self.desired.as_ref().ok(),
             expires,
             hearing: self.hearing(),
@@ -55,6 +58,19 @@ impl Pass<'_> {
             self.ctx.cluster.event(&about, note);
         }
         Ok(())
+    }
+
+    /// Its relatives among the objects of the same VM.
+    fn kin(&self, facts: &Facts<'_>) -> Option<Kin> {
+        let Observed::Listed(listed) = facts.observed else {
+            return None;
+        };
+        let ours = facts.found()?;
+        let stores = &self.ctx.stores;
+        let keys = stores.snapshot_index.of(&self.object.vm()).into_iter();
+        let objects: Vec<_> = keys.filter_map(|key| stores.snapshots.get(&key)).collect();
+        let objects: Vec<_> = objects.iter().map(AsRef::as_ref).collect();
+        Some(kin(ours, listed, &objects))
     }
 
     fn hearing(&self) -> Hearing {

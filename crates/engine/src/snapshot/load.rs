@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use polyvirt_api::infra::{VMSnapshot, VirtualMachine};
-use polyvirt_contract::VmId;
 use polyvirt_contract::model::{Owner, VmRef, VmState};
 use polyvirt_plan::snapshot::desired::{hypervisor_name, resolve};
 use polyvirt_plan::snapshot::schedule::{Hold, maker};
@@ -14,9 +13,9 @@ use polyvirt_plan::virtual_machine::revert::wanted;
 use super::{Pass, Seen};
 use crate::context::Context;
 use crate::runtime::key::{Key, Kind, ObjectKey};
-use crate::runtime::snapshot_index::is_made;
 use crate::runtime::vm_index::provider_of;
-use crate::virtual_machine::reach::{Reach, reach};
+use crate::subject::{place_of, provider_key, reach_of};
+use crate::virtual_machine::reach::Reach;
 
 impl<'a> Pass<'a> {
     /// Reads everything; asks nobody.
@@ -102,30 +101,6 @@ fn maker_of(ctx: &Context, object: &VMSnapshot) -> Maker {
         Some(schedule) if schedule.metadata.uid.as_deref() == Some(uid) => Maker::Schedule,
         _ => Maker::Gone,
     }
-}
-
-fn provider_key(vm: &VmPlace) -> ObjectKey {
-    ObjectKey::new(&vm.provider_namespace, &vm.provider)
-}
-
-fn reach_of(ctx: &Context, provider: Option<ObjectKey>) -> Reach {
-    let Some(key) = provider else {
-        return Reach::Missing;
-    };
-    let exists = ctx.stores.providers.get(&key).is_some();
-    reach(ctx.links.get(&key), exists, ctx.now())
-}
-
-/// Where the VM of a VirtualMachine is, once it was made.
-fn place_of(vm: &VirtualMachine) -> Option<VmPlace> {
-    let id = vm.status.as_ref()?.id.clone().filter(|_| is_made(vm));
-    let provider = provider_of(vm);
-    Some(VmPlace {
-        provider_namespace: provider.namespace().to_owned(),
-        provider: provider.name().to_owned(),
-        id: id.and_then(VmId::non_empty)?,
-        identity: identity(vm),
-    })
 }
 
 fn standing(vm: Option<&VirtualMachine>, place: Option<&VmPlace>, record: &Record) -> VmFacts {

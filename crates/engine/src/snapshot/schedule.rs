@@ -22,9 +22,9 @@ use crate::cluster::{self, About, ClusterError, Patch};
 use crate::context::Context;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
-use crate::runtime::snapshot_index::vm_of;
 use crate::runtime::trim;
 use crate::shared::status_body;
+use crate::subject::AboutVm as _;
 
 /// The queue's clock runs evenly and the wall's does not: a slot that a jump has made due is found after this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
@@ -100,7 +100,7 @@ impl Pass<'_> {
     /// What this schedule has made, and nothing else.
     fn children(&self) -> Vec<Child> {
         let stores = &self.ctx.stores;
-        let vm = vm_of(&self.object);
+        let vm = self.object.vm();
         let machine = stores.vms.get(&vm);
         let named = machine.as_deref().and_then(revert::wanted);
         let keys = stores.snapshot_index.of(&vm).into_iter();
@@ -117,7 +117,7 @@ impl Pass<'_> {
     }
 
     fn subject(&self) -> Subject {
-        let vm = self.ctx.stores.vms.get(&vm_of(&self.object));
+        let vm = self.ctx.stores.vms.get(&self.object.vm());
         match vm {
             Some(vm) if vm.metadata.deletion_timestamp.is_none() => Subject::Here,
             _ => Subject::Missing,

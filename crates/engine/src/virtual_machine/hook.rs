@@ -19,13 +19,13 @@ use crate::cluster::ClusterError;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 
 /// How often a guest is asked whose agent does not answer yet. Its address wakes us earlier.
-const GUEST_RECHECK: Duration = Duration::from_secs(15);
+pub(super) const GUEST_RECHECK: Duration = Duration::from_secs(15);
 
 /// Characters of a command's output that an event shows.
 const SHOWN: usize = 200;
 
 /// How a try ended.
-enum Ended {
+pub(super) enum Ended {
     Well(String),
     Badly(String, Again),
     /// It has not been run, or is still at work.
@@ -64,6 +64,7 @@ impl Pass<'_> {
                 Ended::Badly(text.to_owned(), Again::Useless)
             }
             Action::Exec(command) => self.exec_hook(moment, command, &hook).await,
+            Action::HttpGet(get) => self.call_hook(moment, get, &hook).await,
             Action::Snapshot(action) => self.snapshot_hook(moment, action, &hook, &run).await,
         };
         self.hook_ended(moment, run, ended)

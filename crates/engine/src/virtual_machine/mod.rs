@@ -10,6 +10,7 @@
 //! A pass takes no hint of what changed, and stops at the first thing that it has to wait for.
 
 mod act;
+mod call;
 mod change;
 mod create;
 mod finish;
@@ -17,7 +18,7 @@ mod hook;
 mod load;
 mod look;
 mod pass;
-mod place;
+pub(crate) mod place;
 pub(crate) mod reach;
 mod records;
 mod request;
@@ -50,7 +51,8 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
     }
     let mut pass = Pass::load(ctx, key, vm);
     for _ in 0..MOST_STEPS {
-        let step = next_step(&pass.facts());
+        let mover = pass.mover();
+        let step = next_step(&pass.facts(mover.as_deref()));
         tracing::trace!(vm = %key, ?step, "plan");
         match pass.act(step).await {
             Flow::Continue => {}

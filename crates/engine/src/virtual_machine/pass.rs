@@ -65,8 +65,13 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// The VMMigration that moves the VM now. Asked before each step: one may begin while a pass is under way.
+    pub fn mover(&self) -> Option<String> {
+        crate::migration::mover_of(self.ctx, &self.key, self.identity.as_str())
+    }
+
     /// All that the planner may know now.
-    pub fn facts(&self) -> Facts<'_> {
+    pub fn facts<'b>(&'b self, mover: Option<&'b str>) -> Facts<'b> {
         let mut object = record::object(&self.vm);
         object.claim = self.claim.unwrap_or(object.claim);
         Facts {
@@ -77,11 +82,12 @@ impl Pass<'_> {
             provider: self.reach.facts(),
             observed: self.observed(),
             asked: self.asked.unwrap_or_else(|| self.ctx.now()),
-            connected: self.ready().map(|ready| ready.since),
+            connected: self.ready().map(|ready| ready.heard),
             sent: self.sent(),
             intent: self.intent,
             revert: self.revert.as_ref(),
             placing: self.placing(),
+            moving: mover,
         }
     }
 

@@ -253,7 +253,7 @@ impl Pass<'_> {
 }
 
 /// Those that fit come first.
-fn shown(verdicts: &[Verdict]) -> Vec<HostVerdict> {
+pub(crate) fn shown(verdicts: &[Verdict]) -> Vec<HostVerdict> {
     let fitting = verdicts.iter().filter(|verdict| verdict.fits());
     let others = verdicts.iter().filter(|verdict| !verdict.fits());
     let told = fitting.chain(others).map(|verdict| HostVerdict {

@@ -19,6 +19,8 @@ pub(crate) enum Reach {
 pub(crate) struct Ready {
     /// Since when it is connected.
     pub since: Timestamp,
+    /// Since when it is heard without a break.
+    pub heard: Timestamp,
     pub link: Arc<Link>,
     pub provider: Arc<dyn Provider>,
     pub features: Arc<Features>,
@@ -61,6 +63,7 @@ pub(crate) fn reach(link: Option<Arc<Link>>, exists: bool, now: Timestamp) -> Re
         {
             Reach::Ready(Ready {
                 since,
+                heard: view.heard.map_or(since, |heard| heard.max(since)),
                 link,
                 provider,
                 features: view.features,

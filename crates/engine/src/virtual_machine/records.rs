@@ -18,6 +18,7 @@ use crate::context::{Memo, Unwritten};
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind};
 use crate::runtime::vanished::Vanishing;
+use crate::shared::{finalizers_patch, without_finalizer};
 
 impl Pass<'_> {
     /// Finalizer and identity, in one write, before anything is done on the hypervisor.
@@ -156,20 +157,10 @@ impl Pass<'_> {
 
     /// Takes the finalizer off and tells why.
     pub(super) async fn release(&mut self, release: Release) -> Flow {
-        let keep: Vec<_> = self
-            .vm
-            .metadata
-            .finalizers
-            .iter()
-            .flatten()
-            .filter(|f| *f != names::VIRTUAL_MACHINE_FINALIZER)
-            .collect();
-        let patch = json!({"metadata": {
-            "resourceVersion": self.vm.metadata.resource_version,
-            "finalizers": keep,
-        }});
+        let keep = without_finalizer(&*self.vm, names::VIRTUAL_MACHINE_FINALIZER);
+        let patch = finalizers_patch(&*self.vm, &keep);
         let about = cluster::About::of(Kind::VirtualMachine, &*self.vm);
-        match self.write(Patch::Metadata(patch)).await {
+        match self.write(patch).await {
             Ok(()) | Err(ClusterError::NotFound) => {
                 self.ctx.cluster.event(&about, self.farewell(release));
                 let released = Some(about.uid.clone());

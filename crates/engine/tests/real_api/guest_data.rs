@@ -7,7 +7,7 @@ use polyvirt_api::infra::VirtualMachine;
 use polyvirt_contract::Provider;
 use polyvirt_contract::model::{ExecRequest, VmRef};
 use polyvirt_provider_mock::{Mock, MockConfig, digest};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::fleet::Route;
 use crate::support::look::{field, runs};
@@ -162,6 +162,35 @@ async fn a_document_of_one_mebibyte_arrives_over_the_wire() {
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     assert!(mock.vms().is_empty());
+}
+
+/// Whoever may make VMs in one namespace has no way to a Secret of another, which the manager can read.
+#[tokio::test]
+async fn a_secret_of_another_namespace_is_out_of_reach() {
+    const MARK: &str = "#cloud-config\npassword: not-for-you\n";
+    let (world, mock) = World::furnished("reach", MockConfig::default()).await;
+    let theirs = World::empty("theirs").await;
+    theirs.create(secret("token", "user-data", MARK)).await;
+    let other = &theirs.namespace;
+    let named = |reference: Value| {
+        let data = json!({"cloudInit": {"secretRef": reference}});
+        vm("thief").spec(json!({ "userData": data }))
+    };
+    for name in [
+        format!("{other}/token"),
+        format!("../{other}/token"),
+        format!("../../{other}/secrets/token"),
+        "token?x=".to_owned(),
+    ] {
+        let refused = world.try_create(named(json!({ "name": name }))).await;
+        assert!(refused.is_err(), "{name}");
+    }
+    let aimed = json!({"name": "token", "namespace": other});
+    world.create(named(aimed)).await;
+    let missing = |vm: &VirtualMachine| crate::support::reason(vm) == "SecretInvalid";
+    let vm = world.vm("thief", "finds no such Secret", missing).await;
+    assert!(!format!("{vm:?}").contains("not-for-you"));
+    assert!(mock.vms().is_empty(), "nothing was made of it");
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ use polyvirt_api::infra::{PowerState, VMSnapshot, VirtualMachine};
 use polyvirt_plan::Reason;
 use polyvirt_provider_mock::{Mock, MockConfig, Rpc};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::snapshots::{calls, is_ready, on};
@@ -133,4 +135,110 @@ async fn a_snapshot_is_taken_before_the_vm_stops() {
     assert!(is_ready(&all[0]), "it was whole before the VM was stopped");
     let told = world.told("web", Reason::HookSucceeded).await;
     assert!(told.note.contains(&name), "{}", told.note);
+}
+
+/// A web server on this machine that gives these answers in turn and tells who asked for what.
+async fn server(answers: &'static [&'static str]) -> (u16, tokio::task::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("a port").port();
+    let asked = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        for answer in answers {
+            let (mut stream, _) = listener.accept().await.expect("a caller");
+            let mut buffer = [0; 2048];
+            let read = stream.read(&mut buffer).await.expect("a request");
+            let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
+            asked.push(text.lines().next().unwrap_or_default().to_owned());
+            stream.write_all(answer.as_bytes()).await.expect("sent");
+        }
+        asked
+    });
+    (port, asked)
+}
+
+const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+const BUSY: &str =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn a_server_is_called_before_the_start_and_again_until_it_says_yes() {
+    let mut world = World::empty("hook-http").await;
+    let mock = world.furnish(MockConfig::default()).await;
+    world.may_call("127.0.0.1");
+    world.start().await;
+    let (port, asked) = server(&[BUSY, FINE]).await;
+    let gate = json!({"host": "127.0.0.1", "port": port, "path": "/gate?vm=web"});
+    let hooks = json!({"preStart": {"httpGet": gate}});
+    world.create(with_hooks(hooks)).await;
+    let failed = world.told("web", Reason::HookFailed).await;
+    let address = format!("spec.lifecycle.preStart: http://127.0.0.1:{port}/gate answered");
+    assert_eq!(failed.note, format!("{address} 503"));
+    assert_eq!(calls(&mock, Rpc::Power), 0, "it waits for the gate");
+    let vm = world.vm("web", "runs", runs).await;
+    let ignored = serde_json::to_string(&vm.status).expect("a status");
+    assert!(!ignored.contains("httpGet"), "it is honoured: {ignored}");
+    let told = world.told("web", Reason::HookSucceeded).await;
+    assert_eq!(told.note, format!("{address} 200"));
+    let asked = asked.await.expect("asked");
+    assert_eq!(asked, ["GET /gate?vm=web HTTP/1.1"; 2]);
+}
+
+/// What only the manager sees is not called: its own machine, its cloud, the Services of the cluster. Nobody tries again.
+#[tokio::test]
+async fn a_hook_is_no_way_into_the_cluster() {
+    let (mut world, mock) = world("hook-ssrf").await;
+    let (port, asked) = server(&[FINE]).await;
+    // The test's API server gives its Services 10.96.0.0/16, and the manager has asked it.
+    for (index, host) in ["127.0.0.1", "localhost", "169.254.169.254", "10.96.0.1"]
+        .iter()
+        .enumerate()
+    {
+        let get = json!({"host": host, "port": port});
+        let name = format!("web{index}");
+        let manifest = vm(&name).spec(json!({"lifecycle": {"preStart": {"httpGet": get}}}));
+        world.create(manifest).await;
+        let kept = |vm: &VirtualMachine| reason(vm) == Reason::HookFailed.as_str();
+        let vm = world.vm(&name, "is kept off", kept).await;
+        assert!(
+            message(&vm).contains("is not called"),
+            "{host}: {}",
+            message(&vm)
+        );
+    }
+    assert_eq!(calls(&mock, Rpc::Power), 0);
+    assert!(!asked.is_finished(), "nobody was asked");
+    asked.abort();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_host_there_is_nobody_to_call_before_the_start() {
+    let (world, _mock) = world("hook-hostless").await;
+    let hooks = json!({"preStart": {"httpGet": {"port": 80}}});
+    world.create(with_hooks(hooks)).await;
+    let kept = |vm: &VirtualMachine| reason(vm) == Reason::HookFailed.as_str();
+    let vm = world.vm("web", "is kept off", kept).await;
+    assert!(
+        message(&vm).contains("give httpGet.host"),
+        "{}",
+        message(&vm)
+    );
+}
+
+#[tokio::test]
+async fn without_a_host_the_guest_is_called_when_it_has_an_address() {
+    let mut world = World::empty("hook-guest").await;
+    world.furnish(MockConfig::default()).await;
+    world.may_call("127.0.0.1");
+    world.start().await;
+    let (port, asked) = server(&[FINE]).await;
+    let card = json!({"name": "lan", "ipAddress": "127.0.0.1", "prefix": 8});
+    let get = json!({"port": port, "path": "/ready"});
+    let spec = json!({"networks": [card], "lifecycle": {"postStart": {"httpGet": get}}});
+    world.create(vm("web").spec(spec)).await;
+    let told = world.told("web", Reason::HookSucceeded).await;
+    let address = format!("http://127.0.0.1:{port}/ready");
+    let expected = format!("spec.lifecycle.postStart: {address} answered 200");
+    assert_eq!(told.note, expected);
+    assert_eq!(asked.await.expect("asked"), ["GET /ready HTTP/1.1"]);
 }

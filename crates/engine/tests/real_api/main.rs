@@ -26,6 +26,8 @@ mod identity;
 mod images;
 mod leader;
 mod lifecycle;
+mod moves;
+mod moves_faults;
 mod ownership;
 mod placement;
 mod power;

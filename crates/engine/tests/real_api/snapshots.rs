@@ -297,3 +297,29 @@ async fn a_snapshot_lives_on_a_foreign_provider() {
 async fn a_snapshot_lives_on_a_foreign_provider_that_answers_with_tasks() {
     a_life_on_a_foreign_provider(TaskMode::Async).await;
 }
+
+/// The names of the snapshots that it is based on and that are based on it.
+fn family(snapshot: &VMSnapshot) -> (Option<String>, Vec<String>) {
+    let status = snapshot.status.clone().unwrap_or_default();
+    let children = status.children.into_iter().map(|child| child.name);
+    (status.parent.map(|parent| parent.name), children.collect())
+}
+
+#[tokio::test]
+async fn parents_and_children_know_each_other() {
+    let (world, _mock) = with_vm("snap-kin", MockConfig::default()).await;
+    for name in ["first", "second", "third"] {
+        world.create(snapshot(name, "web")).await;
+        until_ready(&world, name).await;
+    }
+    let between =
+        |s: &VMSnapshot| family(s) == (Some("first".to_owned()), vec!["third".to_owned()]);
+    world.until("second", "has both", between).await;
+    world.delete::<VMSnapshot>("second").await;
+    let on_first = |s: &VMSnapshot| family(s) == (Some("first".to_owned()), Vec::new());
+    world
+        .until("third", "goes to its grandparent", on_first)
+        .await;
+    let has_third = |s: &VMSnapshot| family(s) == (None, vec!["third".to_owned()]);
+    world.until("first", "has its grandchild", has_third).await;
+}

@@ -74,6 +74,10 @@ impl Cluster for SimCluster {
             .await
     }
 
+    async fn service_ranges(&self) -> Result<Vec<String>, ClusterError> {
+        Ok(vec!["10.96.0.0/12".to_owned()])
+    }
+
     fn event(&self, about: &About, note: Note) {
         self.sim
             .world()

@@ -217,6 +217,7 @@ each_kind! {
     VMNetworkAttachment, networks, network_changed;
     VMSnapshot, snapshots, snapshot_changed;
     VMPlacementPolicy, policies, policy_changed;
+    VMMigration, migrations, migration_changed;
 }
 
 fn key_of(object: &Value) -> ObjectKey {

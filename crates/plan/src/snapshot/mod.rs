@@ -30,6 +30,7 @@
 
 pub mod desired;
 pub mod facts;
+pub mod kin;
 pub mod next;
 pub mod record;
 pub mod report;
@@ -37,6 +38,7 @@ pub mod schedule;
 pub mod step;
 
 pub use facts::*;
+pub use kin::{Kin, kin};
 pub use next::{alarm, next_step};
 pub use report::{Outcome, PassEnd, report};
 pub use step::*;

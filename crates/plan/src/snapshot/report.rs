@@ -12,6 +12,7 @@ use crate::note::Note;
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::snapshot::facts::{Desired, Record};
+use crate::snapshot::kin::Kin;
 use crate::snapshot::step::{Done, Lost, Wait, WaitFor};
 use crate::virtual_machine::OperationKind;
 
@@ -41,6 +42,8 @@ pub struct PassEnd<'a> {
     pub outcome: &'a Outcome,
     /// The snapshot as the provider lists it.
     pub found: Option<&'a SnapshotState>,
+    /// Its relatives, where the provider tells of them.
+    pub kin: Option<&'a Kin>,
     /// What the snapshot should be, where that could be told.
     pub desired: Option<&'a Desired>,
     /// When it will be deleted for its age.
@@ -89,6 +92,9 @@ fn status(end: &PassEnd<'_>, old: &VMSnapshotStatus) -> VMSnapshotStatus {
     if let Some(found) = end.found {
         let bytes = Some(found.size_bytes).filter(|b| *b > 0);
         new.size = bytes.map(|b| Quantity(b.to_string())).or(new.size);
+    }
+    if let Some(kin) = end.kin {
+        (new.parent, new.children) = (kin.parent.clone(), kin.children.clone());
     }
     new.expiry_time = end.expires.map(Time);
     new.phase = Some(phase(end));

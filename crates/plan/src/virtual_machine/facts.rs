@@ -28,7 +28,7 @@ pub struct Facts<'a> {
     pub observed: Observed<'a>,
     /// When it was asked for that. Its answer may have been long on its way.
     pub asked: Timestamp,
-    /// Since when the provider is connected.
+    /// Since when the provider is connected and heard without a break.
     pub connected: Option<Timestamp>,
     /// The last change sent by this process, if no newer word of the VM has come since.
     pub sent: Option<&'a Sent>,
@@ -38,6 +38,8 @@ pub struct Facts<'a> {
     pub revert: Option<&'a RevertWish>,
     /// Whether a host has to be chosen before the VM is made.
     pub placing: Placing,
+    /// The VMMigration that moves the VM now.
+    pub moving: Option<&'a str>,
 }
 
 /// Whether a host has to be chosen before the VM is made.

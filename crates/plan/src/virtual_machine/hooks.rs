@@ -88,6 +88,8 @@ pub struct Hook {
 pub enum Action {
     /// Runs a command in the guest.
     Exec(Vec<String>),
+    /// Calls a web server.
+    HttpGet(api::HttpGetAction),
     /// Takes a snapshot.
     Snapshot(api::SnapshotAction),
 }
@@ -132,7 +134,7 @@ macro_rules! by_moment {
 by_moment!(Hooks, Hook);
 by_moment!(Runs, Run);
 
-/// The hooks that are declared. Those that call a server do nothing, which is told as a field that is not honoured.
+/// The hooks that are declared.
 pub fn declared(vm: &VirtualMachine) -> Hooks {
     let Some(lifecycle) = vm.spec.lifecycle.as_deref() else {
         return Hooks::default();
@@ -147,10 +149,11 @@ pub fn declared(vm: &VirtualMachine) -> Hooks {
 
 fn hook(handler: Option<&api::LifecycleHandler>, usual: HookFailurePolicy) -> Option<Hook> {
     let handler = handler?;
-    let (action, seconds) = match (&handler.exec, &handler.snapshot) {
-        (Some(exec), _) => (Action::Exec(exec.command.clone()), 30),
-        (None, Some(snapshot)) => (Action::Snapshot(snapshot.clone()), 300),
-        (None, None) => return None,
+    let (action, seconds) = match (&handler.exec, &handler.http_get, &handler.snapshot) {
+        (Some(exec), ..) => (Action::Exec(exec.command.clone()), 30),
+        (None, Some(get), _) => (Action::HttpGet(get.clone()), 30),
+        (None, None, Some(snapshot)) => (Action::Snapshot(snapshot.clone()), 300),
+        (None, None, None) => return None,
     };
     let asked = handler.timeout_seconds.and_then(|s| u64::try_from(s).ok());
     Some(Hook {
@@ -214,7 +217,7 @@ fn is_over(facts: &Facts<'_>, run: &Run) -> bool {
 pub(super) fn before_delete(facts: &Facts<'_>, vm: &VmState) -> Option<Step> {
     let hook = facts.desired.ok()?.hooks.pre_stop.as_ref()?;
     // A snapshot would go with the VM.
-    let runs = vm.power == PowerState::On && matches!(hook.action, Action::Exec(_));
+    let runs = vm.power == PowerState::On && !matches!(hook.action, Action::Snapshot(_));
     let run = facts.record.hooks.pre_stop.as_ref().filter(|_| runs);
     match run {
         _ if !runs => None,

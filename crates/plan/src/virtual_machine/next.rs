@@ -25,7 +25,7 @@ pub const RESEND_AFTER: Duration = Duration::from_secs(15);
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
 
 /// How long a request whose caller has gone may be on its way to a provider that knows our contract.
-const ON_ITS_WAY: Duration = Duration::from_secs(5);
+pub const ON_ITS_WAY: Duration = Duration::from_secs(5);
 
 /// A provider that is connected but slow to tell of its VMs wakes nobody.
 const CONNECTING_RECHECK: Duration = Duration::from_secs(31);
@@ -36,12 +36,30 @@ pub fn next_step(facts: &Facts<'_>) -> Step {
         Life::Deleting(policy) => deleting(facts, policy),
         Life::Alive => alive(facts),
     };
+    if let Some(wait) = wait_for_move(facts, &step) {
+        return wait;
+    }
     match step {
         Step::Done(Done::Converged | Done::Drifted(_) | Done::RestartNeeded(_)) => {
             await_the_last_word(facts, step)
         }
         step => hold_back_repeats(facts, step),
     }
+}
+
+/// While a VM moves nobody else changes it, and what is seen of it is no verdict: it may show on two hosts, or on none.
+fn wait_for_move(facts: &Facts<'_>, step: &Step) -> Option<Step> {
+    let harmless = matches!(
+        step,
+        Step::Claim
+            | Step::Look
+            | Step::CheckTask(_)
+            | Step::Release(Release::Forced | Release::Retained)
+            | Step::Wait(_)
+            | Step::Done(Done::Paused | Done::NothingToRelease)
+    );
+    let name = facts.moving.filter(|_| !harmless)?;
+    Some(Step::wait(WaitFor::Moving(name.to_owned())))
 }
 
 /// What we see may be older than what we sent last. A verdict on it would take our own change for somebody else's.
@@ -79,10 +97,21 @@ fn hold_back_repeats(facts: &Facts<'_>, step: Step) -> Step {
     let Some(sent) = facts.sent.filter(holds) else {
         return step;
     };
+    if is_lost_create(facts, sent) {
+        return step;
+    }
     match remaining(facts.now, sent.at, RESEND_AFTER) {
         Some(rest) => wait_for_effect(sent, rest),
         None => step,
     }
+}
+
+/// A create whose provider came back after it was sent: its answer can no longer come, and where create finds what is there
+/// another one does no harm.
+fn is_lost_create(facts: &Facts<'_>, sent: &Sent) -> bool {
+    let came_back = facts.connected.is_some_and(|since| since > sent.at);
+    let open = sent.kind == OperationKind::Create && sent.answer == Answer::Open;
+    open && came_back && facts.provider.has_identity()
 }
 
 fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {

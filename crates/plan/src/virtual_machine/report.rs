@@ -161,6 +161,10 @@ fn phase(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VMPhase {
             on: WaitFor::Effect(OperationKind::Reconfigure),
             ..
         }) if created => VMPhase::Reconfiguring,
+        Outcome::Waiting(Wait {
+            on: WaitFor::Moving(_),
+            ..
+        }) => VMPhase::Migrating,
         _ if created => by_power(end.observed, old),
         outcome => before_first_start(end, outcome),
     }
@@ -177,8 +181,10 @@ fn by_power(observed: Option<&VmState>, old: &VirtualMachineStatus) -> VMPhase {
 /// A change that is over leaves the VM in the power state that was told before.
 fn as_last_told(old: &VirtualMachineStatus) -> VMPhase {
     match (old.phase, old.power_state) {
-        (Some(VMPhase::Reconfiguring), Some(api::PowerState::On)) => VMPhase::Running,
-        (Some(VMPhase::Reconfiguring), Some(_)) => VMPhase::Stopped,
+        (Some(VMPhase::Reconfiguring | VMPhase::Migrating), Some(api::PowerState::On)) => {
+            VMPhase::Running
+        }
+        (Some(VMPhase::Reconfiguring | VMPhase::Migrating), Some(_)) => VMPhase::Stopped,
         (phase, _) => phase.unwrap_or_default(),
     }
 }

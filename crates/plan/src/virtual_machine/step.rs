@@ -123,6 +123,8 @@ pub enum WaitFor {
     AdoptionId,
     /// A hook that is under way, or is tried again.
     Hook(Moment),
+    /// The VMMigration of that name moves it; nothing is changed meanwhile.
+    Moving(String),
 }
 
 impl Step {

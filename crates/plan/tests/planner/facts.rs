@@ -11,8 +11,8 @@ use polyvirt_plan::virtual_machine::hooks::{Action, Hook, HookFailurePolicy, Hoo
 use polyvirt_plan::virtual_machine::{
     Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
     Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin, Placing,
-    ProviderFacts, Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted, Shape,
-    Step, next_step,
+    ProviderFacts, Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted, Sent,
+    Shape, Step, next_step,
 };
 use polyvirt_plan::{Problem, Reason};
 use proptest::prelude::*;
@@ -60,7 +60,20 @@ impl Any {
     }
 
     pub fn plan_with(&self, placing: Placing) -> Step {
+        next_step(&self.facts(placing))
+    }
+
+    /// With a change that was sent, and a provider that is heard since then.
+    pub fn plan_after(&self, sent: &Sent, heard: Timestamp) -> Step {
         next_step(&Facts {
+            sent: Some(sent),
+            connected: Some(heard),
+            ..self.facts(Placing::NotOurs)
+        })
+    }
+
+    fn facts(&self, placing: Placing) -> Facts<'_> {
+        Facts {
             now: at(1000),
             object: Object {
                 claim: self.claim,
@@ -88,7 +101,8 @@ impl Any {
             intent: self.intent,
             revert: self.revert.as_ref(),
             placing,
-        })
+            moving: None,
+        }
     }
 
     pub fn identity_known(&self) -> bool {

@@ -5,12 +5,12 @@ mod facts;
 mod world;
 
 use polyvirt_plan::virtual_machine::{
-    Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life, Placing, Release,
-    RevertState, Step, next_step,
+    Answer, Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life,
+    OperationKind, Placing, Release, RevertState, Sent, Step, next_step,
 };
 use proptest::prelude::*;
 
-use facts::{Any, Sight, any_facts};
+use facts::{Any, Sight, any_facts, at};
 use world::{World, any_world};
 
 fn changes_a_vm(step: &Step) -> bool {
@@ -41,6 +41,26 @@ proptest! {
             prop_assert_eq!(any.attention, Attention::Active);
             prop_assert_eq!(&any.desired.image, &ImageReadiness::Ready);
             prop_assert!(any.identity_known() || matches!(any.intent, Intent::JustWritten(_)));
+        }
+    }
+
+    #[test]
+    fn a_create_that_went_unanswered_is_sent_again_at_once_when_its_provider_has_come_back(
+        any in any_facts(Just(Sight::Absent))
+    ) {
+        let sent = Sent {
+            kind: OperationKind::Create,
+            at: at(995),
+            request: None,
+            answer: Answer::Open,
+        };
+        if any.plan() == Step::Create {
+            prop_assert!(matches!(any.plan_after(&sent, at(900)), Step::Wait(_)));
+            let again = any.plan_after(&sent, at(996));
+            // Where create makes a second VM, only time tells that the first was not made.
+            prop_assert_eq!(again == Step::Create, any.identity_known(), "{:?}", again);
+            let taken = Sent { answer: Answer::Taken, ..sent };
+            prop_assert!(matches!(any.plan_after(&taken, at(996)), Step::Wait(_)));
         }
     }
 

@@ -122,6 +122,7 @@ impl World {
             intent: self.intent,
             revert: None,
             placing: self.placing,
+            moving: None,
         }
     }
 

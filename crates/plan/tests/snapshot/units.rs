@@ -190,6 +190,7 @@ fn told(
         record,
         outcome,
         found: done.then_some(&found),
+        kin: None,
         desired: Some(&desired),
         expires: None,
         hearing,

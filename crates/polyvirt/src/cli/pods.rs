@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use polyvirt_pki::rotation::{Lifetimes, TooShort};
 
 /// Options of `polyvirt manager` about the pods of providers.
 #[derive(Clone, Debug, Args)]
@@ -38,9 +39,24 @@ pub struct Pods {
         value_name = "DOMAIN"
     )]
     pub cluster_domain: String,
-    /// How long the certificates of providers are valid; renewed when two thirds are over
+    /// How long certificates are valid, those of providers, webhooks and gateway; renewed when two thirds are over
     #[arg(long, default_value = "90d", value_name = "TIME")]
     pub certificate_lifetime: Span,
+    /// How long the authority that signs them is valid, at least 3.3 times as long; without it twenty times. Replaced when two thirds are over
+    #[arg(long, value_name = "TIME")]
+    pub authority_lifetime: Option<Span>,
+}
+
+impl Pods {
+    /// How long certificates and their authority live.
+    pub fn lifetimes(&self) -> Result<Lifetimes, TooShort> {
+        let leaf = self.certificate_lifetime.0;
+        let lifetimes = Lifetimes::of_leaf(leaf);
+        match self.authority_lifetime {
+            None => Ok(lifetimes),
+            Some(Span(authority)) => lifetimes.with_authority(authority),
+        }
+    }
 }
 
 /// Where providers of mode Remote run.

@@ -92,7 +92,7 @@ fn conditions() -> String {
         ),
         (
             kind::FIELDS_HONOURED,
-            "VirtualMachine, VMSnapshot",
+            "VirtualMachine, VMSnapshot, VMMigration",
             "False: some fields that are set do nothing on this provider.",
         ),
         (
@@ -172,10 +172,14 @@ fn sampled() -> Metrics {
     );
     metrics.waited(Urgency::Event, Duration::ZERO);
     metrics.vm_ready("mock", Duration::ZERO);
+    metrics.moves.ended("mock", "moved");
+    metrics
+        .moves
+        .took("mock", Duration::ZERO, Some(Duration::ZERO));
     metrics.circuit(&provider, Circuit::Open);
     metrics.tasks(&provider, 1);
     metrics.unclaimed(&provider, 1);
-    metrics.leads("polyvirt-manager");
+    metrics.leads(polyvirt_pki::MANAGER_NAME);
     metrics.address_found(&provider, Duration::ZERO);
     metrics
         .objects
@@ -217,6 +221,7 @@ fn metrics() -> String {
     registry.register_collector(Box::new(sampled_census()));
     dialects::machines().register(&mut registry);
     dialects::vms_of_novacron().register(&mut registry);
+    registry.register_collector(Box::new(dialects::figures_of_novacron()));
     let mut text = String::new();
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     let mut page = format!(

@@ -12,7 +12,8 @@ use polyvirt_dialects::{novacron, vitistack};
 use polyvirt_engine::leader::{Elector, Terms};
 use polyvirt_engine::manager::{self, Manager};
 use polyvirt_engine::metrics::Metrics;
-use polyvirt_pki::Lifetimes;
+use polyvirt_engine::runtime::background::Fallen;
+use polyvirt_pki::{Keeper, MANAGER_NAME};
 use polyvirt_runtimes::Settings;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use tokio::sync::watch;
@@ -33,11 +34,14 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     let config = manager::Config {
         namespaces: options.namespaces.clone(),
         concurrency: options.concurrency,
+        may_call: options.hooks.policy(),
     };
     let program = std::env::current_exe().context("The program's own file cannot be found")?;
+    let keeper = keeper(&options, &client)?;
     let registry = Arc::new(Registry::new(
         client.clone(),
         settings(&options),
+        keeper.clone(),
         program,
         options.pods.remote_providers,
     ));
@@ -56,8 +60,9 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
         reviews: &reviews,
         machines: &machines,
         nova: &nova,
+        figures: novacron::Figures::of(dialects.novacron.clone()),
     };
-    serve_metrics(options.metrics_address(home), &manager, &counted).await?;
+    serve_metrics(options.metrics_address(home), &manager, counted).await?;
     let readiness = Readiness {
         engine: manager.ready(),
         dialect: dialects.vitistack.clone(),
@@ -67,8 +72,15 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     let stop = stop_token();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "manager starts");
     let namespace = own_namespace(&options);
-    let webhooks = webhooks::serve(&options, &namespace, &client, &manager, reviews, &stop).await?;
-    let workers = Workers { manager, dialects };
+    let webhooks = webhooks::serve(
+        &options, &namespace, &keeper, &client, &manager, reviews, &stop,
+    )
+    .await?;
+    let workers = Workers {
+        manager,
+        dialects,
+        keeper,
+    };
     let worked = work(&options, client, workers, &metrics, &standby, stop.clone()).await;
     stop.cancel();
     webhooks.ended().await;
@@ -79,6 +91,7 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
 struct Workers {
     manager: Manager,
     dialects: Dialects,
+    keeper: Arc<Keeper>,
 }
 
 /// The controllers of other APIs.
@@ -88,13 +101,24 @@ struct Dialects {
 }
 
 impl Workers {
-    /// Until they are told to stop.
-    async fn run(self, stop: CancellationToken) {
-        tokio::join!(
+    async fn serve_guests(
+        &self,
+        options: &cli::Manager,
+        client: Client,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let guests = self.manager.guests();
+        guests::serve(options, client, &self.keeper, guests, stop.clone()).await
+    }
+
+    /// Until they are told to stop, or one of them falls.
+    async fn run(self, stop: CancellationToken) -> Result<(), Fallen> {
+        let (ours, machines, nova) = tokio::join!(
             self.manager.run(stop.clone()),
             self.dialects.vitistack.run(stop.clone()),
             self.dialects.novacron.run(stop),
         );
+        ours.and(machines).and(nova)
     }
 }
 
@@ -142,9 +166,8 @@ async fn work(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     if !options.elects(cli::Home::here()) {
-        guests::serve(options, client, workers.manager.guests(), stop.clone()).await?;
-        workers.run(stop).await;
-        return Ok(());
+        workers.serve_guests(options, client, &stop).await?;
+        return Ok(workers.run(stop).await?);
     }
     lead(options, client, workers, metrics, standby, stop).await
 }
@@ -175,8 +198,8 @@ async fn lead(
     metrics.leads(lease);
     standby.send_replace(false);
     leader_label::put_on(client.clone(), lease, stop.clone());
-    guests::serve(options, client, workers.manager.guests(), stop.clone()).await?;
-    Ok(term.lead(workers.run(stop)).await?)
+    workers.serve_guests(options, client, &stop).await?;
+    Ok(term.lead(workers.run(stop)).await??)
 }
 
 /// Cancelled when the program is asked to stop.
@@ -210,8 +233,14 @@ fn settings(options: &cli::Manager) -> Settings {
         manager_labels: labels.collect(),
         cluster_domain: options.pods.cluster_domain.clone(),
         namespaces: options.namespaces.clone(),
-        lifetimes: Lifetimes::of_leaf(options.pods.certificate_lifetime.0),
     }
+}
+
+/// Who signs the certificates of this manager, of its servers and of its providers.
+fn keeper(options: &cli::Manager, client: &Client) -> anyhow::Result<Arc<Keeper>> {
+    let lifetimes = options.pods.lifetimes()?;
+    let namespace = own_namespace(options);
+    Ok(Arc::new(Keeper::new(client.clone(), &namespace, lifetimes)))
 }
 
 /// `POLYVIRT_PROVIDER_IMAGE_LIBVIRT` and the like.
@@ -233,7 +262,7 @@ fn own_namespace(options: &cli::Manager) -> String {
     told.or_else(|| std::fs::read_to_string(POD_NAMESPACE).ok())
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "polyvirt-system".to_owned())
+        .unwrap_or_else(|| super::up::catalogue::NAMESPACE.to_owned())
 }
 
 /// Of this process alone: a pod that is started again under its name is another one.
@@ -250,12 +279,13 @@ struct Counted<'a> {
     reviews: &'a polyvirt_admission::Metrics,
     machines: &'a vitistack::Metrics,
     nova: &'a novacron::Metrics,
+    figures: novacron::Figures,
 }
 
 async fn serve_metrics(
     address: Option<SocketAddr>,
     manager: &Manager,
-    counted: &Counted<'_>,
+    counted: Counted<'_>,
 ) -> anyhow::Result<()> {
     let Some(address) = address else {
         return Ok(());
@@ -266,6 +296,7 @@ async fn serve_metrics(
     counted.machines.register(&mut registry);
     counted.nova.register(&mut registry);
     registry.register_collector(Box::new(manager.census()));
+    registry.register_collector(Box::new(counted.figures));
     probes::serve("metrics", address, probes::metrics(registry)).await
 }
 
@@ -319,7 +350,7 @@ pub(super) async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> 
             .await
             .context("No cluster: name a file with --kubeconfig or set KUBECONFIG")?,
     };
-    let agent = format!("polyvirt-manager/{}", env!("CARGO_PKG_VERSION"));
+    let agent = format!("{MANAGER_NAME}/{}", env!("CARGO_PKG_VERSION"));
     config.headers.push((
         axum::http::header::USER_AGENT,
         agent.parse().context("Not a header")?,

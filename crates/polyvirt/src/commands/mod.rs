@@ -7,6 +7,7 @@ mod crds;
 #[cfg(test)]
 mod docs;
 mod down;
+pub mod host;
 mod kubevirt_sim;
 mod manager;
 mod probes;
@@ -38,6 +39,7 @@ pub fn run(cli: Cli, traces: Option<Exporter>) -> anyhow::Result<()> {
         Command::Conformance(options) => block_on(conformance::run(options)),
         Command::Crds(options) => block_on(crds::run(options)),
         Command::Down(options) => block_on(down::run(options)),
+        Command::Host(options) => block_on(host::run(options)),
         Command::KubevirtSim(options) => serve_on(kubevirt_sim::run(options)),
         Command::Manager(options) => serve_on(traced(traces, manager::run(*options))),
         Command::Provider(options) => serve_on(traced(traces, provider::run(options))),

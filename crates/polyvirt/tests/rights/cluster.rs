@@ -18,6 +18,31 @@ pub const NAMESPACE: &str = "polyvirt-system";
 pub const ACCOUNT: &str = "system:serviceaccount:polyvirt-system:polyvirt-manager";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_polyvirt");
 
+/// How far the manager's rights go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All namespaces.
+    Cluster,
+    /// The namespace `default`.
+    Namespace,
+}
+
+impl Scope {
+    fn manifests(self) -> &'static str {
+        match self {
+            Self::Cluster => "config/default/polyvirt.yaml",
+            Self::Namespace => "crates/polyvirt/tests/rights/namespaced.yaml",
+        }
+    }
+
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Cluster => &[],
+            Self::Namespace => &["--namespaces=default"],
+        }
+    }
+}
+
 /// The manager's process.
 pub struct Manager(Child);
 
@@ -30,6 +55,8 @@ impl Drop for Manager {
 
 /// A control plane and what it wrote down.
 pub struct Cluster {
+    /// How far the manager's rights go.
+    pub scope: Scope,
     plane: ControlPlane,
     folder: tempfile::TempDir,
     /// The administrator's.
@@ -45,10 +72,10 @@ fn documents(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap()
 }
 
-/// What `make deploy` applies.
-pub fn manifests() -> Vec<Value> {
+/// What the chart makes, for all namespaces as `make deploy` applies it.
+pub fn manifests(scope: Scope) -> Vec<Value> {
     let mut all = documents(&repository("config/default/namespace.yaml"));
-    all.extend(documents(&repository("config/default/polyvirt.yaml")));
+    all.extend(documents(&repository(scope.manifests())));
     all
 }
 
@@ -58,7 +85,7 @@ pub fn sample(name: &str) -> Vec<Value> {
 }
 
 /// Starts it and applies the manifests, but for the Deployment: the manager runs beside the cluster.
-pub async fn start() -> Cluster {
+pub async fn start(scope: Scope) -> Cluster {
     let folder = tempfile::tempdir().unwrap();
     let builder = ControlPlane::builder().ephemeral();
     let plane = builder.audit_log(folder.path().join("audit.log"));
@@ -66,11 +93,12 @@ pub async fn start() -> Cluster {
     let client = plane.client().unwrap();
     install_crds(&client, &polyvirt_api::crds()).await.unwrap();
     let cluster = Cluster {
+        scope,
         plane,
         folder,
         client,
     };
-    for object in manifests() {
+    for object in manifests(scope) {
         if object["kind"] != "Deployment" {
             cluster.apply(asks_nobody(object)).await;
         }
@@ -193,6 +221,7 @@ impl Cluster {
             .arg("--webhook-service-name=polyvirt-webhook")
             .arg("--webhook-service-namespace=polyvirt-system")
             .arg("--webhook-configuration-name=polyvirt")
+            .args(self.scope.arguments())
             .arg("--kubeconfig")
             .arg(self.kubeconfig().await)
             .env("POD_NAME", pod)

@@ -6,7 +6,7 @@ use std::fmt;
 use polyvirt_testkit::audit::Entry;
 use serde_json::Value;
 
-use crate::cluster::{NAMESPACE, manifests};
+use crate::cluster::{NAMESPACE, Scope, manifests};
 
 /// One verb on one resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,22 +67,44 @@ fn of_rule(rule: &Value) -> Vec<Grant> {
     grants
 }
 
+/// Roles in its own namespace, in one that it works in, and in the cluster.
 fn is_of_the_manager(object: &Value) -> bool {
     let kind = object["kind"].as_str().unwrap_or_default();
     let metadata = &object["metadata"];
     let here = metadata["namespace"].is_null() || metadata["namespace"] == NAMESPACE;
-    ["Role", "ClusterRole"].contains(&kind) && metadata["name"] == "polyvirt-manager" && here
+    let own = metadata["name"] == "polyvirt-manager" && here;
+    let work = metadata["name"] == "polyvirt-manager-work";
+    ["Role", "ClusterRole"].contains(&kind) && (own || work)
+}
+
+fn roles(scope: Scope) -> Vec<Value> {
+    let all = manifests(scope).into_iter();
+    let roles: Vec<_> = all.filter(is_of_the_manager).collect();
+    let expected = match scope {
+        Scope::Cluster => 2,
+        Scope::Namespace => 3,
+    };
+    assert_eq!(roles.len(), expected, "{scope:?}");
+    roles
+}
+
+fn granted(roles: &[Value]) -> BTreeSet<Grant> {
+    let each = roles
+        .iter()
+        .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
+    each.flat_map(|rule| of_rule(&rule))
+        .filter(Grant::is_asked_for)
+        .collect()
 }
 
 /// All that the shipped roles grant the manager.
-pub fn shipped() -> BTreeSet<Grant> {
-    let roles: Vec<_> = manifests().into_iter().filter(is_of_the_manager).collect();
-    assert_eq!(roles.len(), 2, "one for the cluster, one for its namespace");
-    let granted = roles
-        .iter()
-        .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
-    granted
-        .flat_map(|rule| of_rule(&rule))
-        .filter(Grant::is_asked_for)
-        .collect()
+pub fn shipped(scope: Scope) -> BTreeSet<Grant> {
+    granted(&roles(scope))
+}
+
+/// What they grant it in every namespace.
+pub fn everywhere(scope: Scope) -> BTreeSet<Grant> {
+    let mut roles = roles(scope);
+    roles.retain(|role| role["kind"] == "ClusterRole");
+    granted(&roles)
 }

@@ -9,7 +9,7 @@ mod work;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use cluster::{ACCOUNT, Cluster};
+use cluster::{ACCOUNT, Cluster, Scope};
 use grants::Grant;
 use polyvirt_testkit::audit::{self, Entry};
 
@@ -24,9 +24,28 @@ const RARE: &[(&str, &str)] = &[
         "the election, if somebody has deleted the Lease",
     ),
     (
+        "networking.k8s.io/servicecidrs list",
+        "the first hook that calls a web server",
+    ),
+    (
         "events.k8s.io/events patch",
         "an event that happened before and happens again",
     ),
+];
+
+/// What a manager for some namespaces may do in the whole cluster: with objects that belong to no namespace, and by name.
+const EVERYWHERE: &[&str] = &[
+    "/namespaces get",
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations get",
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations patch",
+    "admissionregistration.k8s.io/validatingwebhookconfigurations get",
+    "admissionregistration.k8s.io/validatingwebhookconfigurations patch",
+    "apiextensions.k8s.io/customresourcedefinitions get",
+    "apiregistration.k8s.io/apiservices patch",
+    "authorization.k8s.io/subjectaccessreviews create",
+    "networking.k8s.io/servicecidrs list",
+    "vitistack.io/machineclasses list",
+    "vitistack.io/machineclasses watch",
 ];
 
 fn is_rare(grant: &Grant) -> bool {
@@ -43,7 +62,7 @@ fn entries(cluster: &Cluster) -> Vec<Entry> {
 /// Granted, but not used so far. A watch is written down when it ends.
 fn idle(cluster: &Cluster) -> Vec<String> {
     let used: BTreeSet<_> = entries(cluster).iter().flat_map(Grant::of).collect();
-    let granted = grants::shipped().into_iter();
+    let granted = grants::shipped(cluster.scope).into_iter();
     granted
         .filter(|grant| !used.contains(grant) && !is_rare(grant))
         .map(|grant| grant.to_string())
@@ -52,7 +71,23 @@ fn idle(cluster: &Cluster) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_manager_has_the_rights_that_it_uses_and_no_others() {
-    let cluster = cluster::start().await;
+    has_what_it_uses_and_no_more(Scope::Cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_for_some_namespaces_too_and_nothing_in_others() {
+    for grant in grants::everywhere(Scope::Namespace) {
+        let words = grant.to_string();
+        assert!(
+            EVERYWHERE.contains(&words.as_str()),
+            "in all namespaces: {words}"
+        );
+    }
+    has_what_it_uses_and_no_more(Scope::Namespace).await;
+}
+
+async fn has_what_it_uses_and_no_more(scope: Scope) {
+    let cluster = cluster::start(scope).await;
     let leader = cluster.manager("manager-0").await;
     work::everything(&cluster).await;
     let standby = cluster.manager("manager-1").await;

@@ -64,11 +64,14 @@ async fn is_there(cluster: &Cluster, version: &str, kind: &str, name: &str) {
 
 async fn novacron(cluster: &Cluster) {
     let version = "novacron.io/v1alpha1";
-    let mut vm = sample("novacron.yaml").remove(1);
+    let mut objects = sample("novacron.yaml");
+    let mut vm = objects.pop().unwrap();
+    apply_all(cluster, &objects).await;
     let cards = &mut vm["spec"]["template"]["spec"]["networks"];
     let second = json!({"name": "data", "type": "bridge", "ipv4": {"method": "dhcp"}});
     cards.as_array_mut().unwrap().push(second);
     vm["spec"]["snapshotPolicy"] = json!({"schedule": "0 2 * * *", "retention": 7});
+    vm["spec"]["migrationPolicy"] = json!({"allowLiveMigration": true});
     cluster.apply(vm.clone()).await;
     let phase = "/status/phase";
     seen(
@@ -80,7 +83,29 @@ async fn novacron(cluster: &Cluster) {
         "Running",
     )
     .await;
-    cluster.delete(&vm).await;
+    migration(cluster, &vm).await;
+    for object in [vm].iter().chain(&objects) {
+        cluster.delete(object).await;
+    }
+}
+
+/// A move that is asked for, and is not asked for any more. Whether there is such a host does not matter.
+async fn migration(cluster: &Cluster, vm: &Value) {
+    let mut asked = vm.clone();
+    asked["metadata"]["annotations"] = json!({"novacron.io/migrate-to": "host-2"});
+    cluster.apply(asked).await;
+    let moves = cluster.objects(INFRA, "VMMigration", "default").await;
+    until("the move is over", async || {
+        let found = serde_json::to_value(moves.get_opt("my-vm-migrate").await.unwrap()).unwrap();
+        found.pointer("/status/completionTime").map(|_| ())
+    })
+    .await;
+    cluster.apply(vm.clone()).await;
+    until("the move is gone", async || {
+        let found = moves.get_opt("my-vm-migrate").await.unwrap();
+        found.is_none().then_some(())
+    })
+    .await;
 }
 
 /// A rule that a VM is made by.

@@ -71,6 +71,24 @@ pub fn addresses(interfaces: &Value) -> Addresses {
     found
 }
 
+/// Whether a guest's file systems were made quiet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quiet {
+    /// Nobody asked the guest.
+    NotAsked,
+    /// It gave no answer that can be relied on.
+    Perhaps,
+    /// It said so, and must be let go on.
+    Yes,
+}
+
+/// The fault of a guest that was not let go on.
+pub fn still_quiet(error: &impl std::fmt::Display) -> String {
+    format!(
+        "The guest's file systems are still frozen after a snapshot, and its programs wait for them: {error}. It is tried again; if that does not help, restart the guest's agent, or the guest"
+    )
+}
+
 /// The arguments of `guest-exec`.
 pub fn exec_arguments(request: &ExecRequest) -> Result<Value> {
     let Some((program, arguments)) = request.command.split_first() else {

@@ -1,4 +1,7 @@
 //! Copies, by KubeVirt's own kind. A copy carries its identity from its first moment: KubeVirt patches it in.
+//!
+//! Its webhook reads patches without a parser: it cuts them at commas and wants one colon in every piece. So each patch has one
+//! plain value, and hardware addresses are written with dashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +93,8 @@ async fn begin(
         owner: request.owner.as_ref(),
         labels: &none,
     };
-    let mut patches = patches(request, target, size);
+    can_be_copied(source, size)?;
+    let mut patches = patches(request, source, target, size);
     patches.extend(copy_seed(core, source, target, &marks).await?);
     let mut object = objects::named(Kind::Clone, &place(target), &marks);
     object["metadata"]["annotations"][VM] = json!(target.name);
@@ -108,13 +112,34 @@ async fn begin(
         .map(drop)
 }
 
+/// What KubeVirt would refuse only when the copy is under way, where nobody hears it.
+fn can_be_copied(source: &DynamicObject, size: Option<CloneSize>) -> Result<()> {
+    let domain = "/spec/template/spec/domain";
+    let keeps = |path: &str| source.data.pointer(&format!("{domain}{path}")) == Some(&json!(true));
+    if keeps("/devices/tpm/persistent") || keeps("/firmware/bootloader/efi/persistent") {
+        return Err(ProviderError::unsupported(
+            "copies of VMs with a TPM or UEFI variables that are kept",
+        ));
+    }
+    if size.is_some() && source.data.pointer("/spec/instancetype").is_some() {
+        let message = "The source has its size from an instancetype, and so has the copy; take the size away, and change it later";
+        return Err(ProviderError::invalid("spec.customization", message));
+    }
+    Ok(())
+}
+
 fn filters() -> Vec<String> {
     let out = LEFT_BEHIND.iter().map(|key| format!("!{key}"));
     std::iter::once("*".to_owned()).chain(out).collect()
 }
 
 /// What the copy has of its own, as JSON patches in strings.
-fn patches(request: &CloneVm, target: &VmKey, size: Option<CloneSize>) -> Vec<String> {
+fn patches(
+    request: &CloneVm,
+    source: &DynamicObject,
+    target: &VmKey,
+    size: Option<CloneSize>,
+) -> Vec<String> {
     let mut found = vec![patch("/spec/runStrategy", &json!("Halted"))];
     if let Some(owner) = &request.owner {
         let identity = json!(owner.identity.as_str());
@@ -131,13 +156,27 @@ fn patches(request: &CloneVm, target: &VmKey, size: Option<CloneSize>) -> Vec<St
         }
     }
     if let Some(size) = size {
-        let domain = "/spec/template/spec/domain";
-        let cpu = json!({"sockets": size.cpu, "cores": 1, "threads": 1});
-        found.push(patch(&format!("{domain}/cpu"), &cpu));
-        let memory = json!({"guest": format!("{}Mi", size.memory_mib)});
-        found.push(patch(&format!("{domain}/memory"), &memory));
+        found.extend(resized(source, size));
     }
     found
+}
+
+fn resized(source: &DynamicObject, size: CloneSize) -> Vec<String> {
+    let domain = "/spec/template/spec/domain";
+    let guest = format!("{}Mi", size.memory_mib);
+    let parts = ["cpu", "memory"].map(|part| format!("{domain}/{part}"));
+    let missing = parts
+        .into_iter()
+        .filter(|part| source.data.pointer(part).is_none());
+    let made = missing.map(|part| patch(&part, &json!({})));
+    let values = [
+        ("cpu/sockets", json!(size.cpu)),
+        ("cpu/cores", json!(1)),
+        ("cpu/threads", json!(1)),
+        ("memory/guest", json!(guest)),
+    ];
+    let values = values.map(|(path, value)| patch(&format!("{domain}/{path}"), &value));
+    made.chain(values).collect()
 }
 
 fn patch(path: &str, value: &Value) -> String {
@@ -159,7 +198,8 @@ fn addresses(request: &CloneVm, source: &DynamicObject) -> Value {
     )
     .iter();
     let names = cards.map(|card| text(card, "/name"));
-    let pairs = names.map(|name| (name.to_owned(), json!(names::mac(identity, name))));
+    let address = |name: &str| json!(names::mac(identity, name).replace(':', "-"));
+    let pairs = names.map(|name| (name.to_owned(), address(name)));
     Value::Object(pairs.collect())
 }
 
@@ -264,4 +304,68 @@ fn creating(clone: &DynamicObject) -> Option<VmState> {
         stage: Stage::Creating,
         ..VmState::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(spec: &Value) -> DynamicObject {
+        let vm = json!({"metadata": {"name": "web"}, "spec": spec});
+        serde_json::from_value(vm).expect("an object")
+    }
+
+    /// As KubeVirt's webhook reads them.
+    fn is_plain(patch: &str) -> bool {
+        let mut pieces = patch.trim_matches(['{', '}']).split(',');
+        pieces.all(|piece| piece.matches(':').count() == 1)
+    }
+
+    #[test]
+    fn patches_are_plain_enough_for_kubevirt() {
+        let request = CloneVm {
+            owner: Some(polyvirt_contract::model::Owner {
+                identity: "uid-1".into(),
+                namespace: "team".to_owned(),
+                name: "copy".to_owned(),
+            }),
+            source: "team/web".into(),
+            target_name: "copy".to_owned(),
+            mode: CloneMode::Full,
+            class: None,
+            placement: None,
+            customize_json: String::new(),
+        };
+        let size = CloneSize {
+            cpu: 4,
+            memory_mib: 2048,
+            root_gib: 0,
+        };
+        let domain = json!({"cpu": {}, "devices": {"interfaces": [{"name": "eth0"}]}});
+        let source = source(&json!({"template": {"spec": {"domain": domain}}}));
+        let found = patches(&request, &source, &VmKey::new("team", "copy"), Some(size));
+        assert!(found.iter().all(|patch| is_plain(patch)), "{found:#?}");
+        let paths = found.join("\n");
+        assert!(paths.contains("domain/memory\",\"value\":{}"), "{paths}");
+        assert!(!paths.contains("domain/cpu\",\"value\":{}"), "{paths}");
+        let address = addresses(&request, &source)["eth0"].to_string();
+        assert!(!address.contains(':') && address.contains('-'), "{address}");
+    }
+
+    #[test]
+    fn what_kubevirt_cannot_copy_is_refused_at_once() {
+        let domain = |domain: Value| source(&json!({"template": {"spec": {"domain": domain}}}));
+        let kept = domain(json!({"devices": {"tpm": {"persistent": true}}}));
+        let refused = can_be_copied(&kept, None).expect_err("refused");
+        assert_eq!(refused.kind, polyvirt_contract::ErrorKind::Unsupported);
+        let typed = source(&json!({"instancetype": {"name": "u1.small"}}));
+        let size = CloneSize {
+            cpu: 1,
+            memory_mib: 1,
+            root_gib: 0,
+        };
+        assert!(can_be_copied(&typed, Some(size)).is_err());
+        assert!(can_be_copied(&typed, None).is_ok());
+        assert!(can_be_copied(&domain(json!({})), Some(size)).is_ok());
+    }
 }

@@ -1,6 +1,8 @@
 //! The requests that the provider makes, each with a deadline.
 
+use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
@@ -34,6 +36,24 @@ pub(crate) struct Listed {
     pub(crate) version: u64,
 }
 
+/// What a cluster says of a kind that it need not have.
+pub(crate) enum Served<T> {
+    Yes(T),
+    /// It does not know the kind.
+    No,
+    /// It keeps from us a kind that VMs can do without.
+    Kept,
+}
+
+impl<T> Served<T> {
+    fn seen(self) -> Option<T> {
+        match self {
+            Self::Yes(found) => Some(found),
+            Self::No | Self::Kept => None,
+        }
+    }
+}
+
 /// A cluster with KubeVirt.
 pub(crate) struct Cluster {
     client: Client,
@@ -41,6 +61,8 @@ pub(crate) struct Cluster {
     /// The only namespace to look at; `None` for all.
     pub(crate) namespace: Option<String>,
     uid: OnceCell<String>,
+    /// Kinds of which was told that they are kept from us.
+    told: Mutex<BTreeSet<Kind>>,
 }
 
 impl Cluster {
@@ -50,6 +72,7 @@ impl Cluster {
             deadline: config.deadline,
             namespace: config.namespace.clone(),
             uid: OnceCell::new(),
+            told: Mutex::default(),
         }
     }
 
@@ -71,6 +94,14 @@ impl Cluster {
 
     pub(crate) fn global(&self, kind: Kind) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &kind.resource())
+    }
+
+    /// Where an object is; one without a namespace is of the whole cluster.
+    fn home(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+        match namespace {
+            "" => self.global(kind),
+            namespace => self.api(kind, namespace),
+        }
     }
 
     /// A request with a deadline, and its failure in the words of the contract.
@@ -130,7 +161,7 @@ impl Cluster {
         })
     }
 
-    /// The same; `None` if the cluster does not serve the kind.
+    /// The same; `None` if the cluster does not serve the kind, or keeps one from us that VMs can do without.
     pub(crate) async fn list_served(
         &self,
         kind: Kind,
@@ -140,7 +171,7 @@ impl Cluster {
         let mut params = params.clone().limit(PAGE);
         let mut all = Listed::default();
         loop {
-            let Some(page) = self.page(kind, &api, &params).await? else {
+            let Some(page) = self.page(kind, &api, &params).await?.seen() else {
                 return Ok(None);
             };
             let version = page.metadata.resource_version.as_deref();
@@ -158,21 +189,45 @@ impl Cluster {
         kind: Kind,
         api: &Api<DynamicObject>,
         params: &ListParams,
-    ) -> Result<Option<ObjectList<DynamicObject>>> {
+    ) -> Result<Served<ObjectList<DynamicObject>>> {
         let request = async {
             match api.list(params).await {
-                Err(error) if errors::is_unknown_kind(&error) => Ok(None),
-                answer => answer.map(Some),
+                Err(error) if errors::is_unknown_kind(&error) => Ok(Served::No),
+                Err(error) if kind.is_optional() && errors::is_forbidden(&error) => {
+                    Ok(Served::Kept)
+                }
+                answer => answer.map(Served::Yes),
             }
         };
-        self.ask(&format!("Listing {}", kind.name()), request).await
+        let page = self.ask(&format!("Listing {}", kind.name()), request).await;
+        if let Ok(Served::Kept) = &page {
+            self.tell(kind);
+        }
+        page
     }
 
-    /// Whether the cluster serves the kind.
-    pub(crate) async fn serves(&self, kind: Kind) -> Result<bool> {
+    /// Says once that the account may see less than there is.
+    fn tell(&self, kind: Kind) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(kind) {
+            let missing = errors::kept_from_us(kind);
+            tracing::warn!("{}. VMs run without it", missing.message);
+        }
+    }
+
+    /// Whether the cluster serves the kind, and to us.
+    pub(crate) async fn serves(&self, kind: Kind) -> Result<Served<()>> {
         let one = ListParams::default().limit(1);
-        let page = self.page(kind, &self.everywhere(kind), &one).await?;
-        Ok(page.is_some())
+        let api = match kind {
+            Kind::MigrationPolicy => self.global(kind),
+            kind => self.everywhere(kind),
+        };
+        let page = self.page(kind, &api, &one).await?;
+        Ok(match page {
+            Served::Yes(_) => Served::Yes(()),
+            Served::No => Served::No,
+            Served::Kept => Served::Kept,
+        })
     }
 
     /// The one object of that name, with the moment at which it was looked for.
@@ -190,10 +245,7 @@ impl Cluster {
         others: Others,
     ) -> Result<DynamicObject> {
         let name = text_of(object, "name");
-        let api = match object.pointer("/metadata/namespace") {
-            Some(_) => self.api(kind, &text_of(object, "namespace")),
-            None => self.global(kind),
-        };
+        let api = self.home(kind, &text_of(object, "namespace"));
         let mut params = PatchParams::apply(MANAGER);
         params.force = others == Others::Override;
         let patch = Patch::Apply(object);
@@ -231,7 +283,7 @@ impl Cluster {
             }),
             ..DeleteParams::background()
         };
-        let api = self.api(kind, &namespace);
+        let api = self.home(kind, &namespace);
         let request = async {
             match api.delete(&name, &params).await {
                 Err(error) if errors::is_absent(&error) => Ok(()),

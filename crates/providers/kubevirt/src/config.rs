@@ -9,7 +9,17 @@ use polyvirt_contract::grpc::ServerCheck;
 use crate::kubeconfig::{self, KubeconfigProblem};
 
 /// Options of the endpoint.
-const KEYS: &[&str] = &["connectSeconds", "deadlineSeconds", "namespace"];
+const KEYS: &[&str] = &[
+    "connectSeconds",
+    "deadlineSeconds",
+    "imageGiB",
+    "imagesNamespace",
+    "namespace",
+];
+/// Where images are kept if nothing says where.
+const IMAGES: &str = "polyvirt-images";
+/// Room for an image of which nobody says how big it is.
+const IMAGE_GIB: u32 = 10;
 /// The key of the credentials that is read.
 pub const KUBECONFIG_KEY: &str = "kubeconfig";
 
@@ -24,6 +34,13 @@ pub enum Place {
     Address(String),
 }
 
+/// Where images are kept, and how much room each gets: CDI fetches into a volume that is big enough or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Images {
+    pub(crate) namespace: String,
+    pub(crate) gib: u32,
+}
+
 /// Which cluster, and how to speak to it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KubevirtConfig {
@@ -31,6 +48,10 @@ pub struct KubevirtConfig {
     pub place: Place,
     /// The only namespace to use; `None` for that of each object.
     pub namespace: Option<String>,
+    /// Where images are kept; `None` for the only namespace, or `polyvirt-images`.
+    pub images_namespace: Option<String>,
+    /// Room for an image, in GiB.
+    pub image_gib: u32,
     /// How long a connection may take to stand.
     pub connect: Duration,
     /// How long any one request may take.
@@ -91,6 +112,8 @@ impl KubevirtConfig {
         Self {
             place,
             namespace: None,
+            images_namespace: None,
+            image_gib: IMAGE_GIB,
             connect: Duration::from_secs(5),
             deadline: Duration::from_secs(20),
             server_check: ServerCheck::Full,
@@ -127,15 +150,28 @@ impl KubevirtConfig {
             Ok::<_, ConfigError>(Duration::from_secs(number))
         };
         match key {
-            "namespace" if !crate::names::is_label(value) => {
+            "namespace" | "imagesNamespace" if !crate::names::is_label(value) => {
                 return Err(bad("the name of a namespace"));
             }
             "namespace" => self.namespace = Some(value.to_owned()),
+            "imagesNamespace" => self.images_namespace = Some(value.to_owned()),
+            "imageGiB" => {
+                let number = value.parse().ok().filter(|gib| (1..=10_000).contains(gib));
+                self.image_gib = number.ok_or_else(|| bad("GiB from 1 to 10000"))?;
+            }
             "connectSeconds" => self.connect = seconds()?,
             "deadlineSeconds" => self.deadline = seconds()?,
             _ => return Err(ConfigError::UnknownKey(key.to_owned())),
         }
         Ok(())
+    }
+
+    pub(crate) fn images(&self) -> Images {
+        let said = self.images_namespace.as_ref().or(self.namespace.as_ref());
+        Images {
+            namespace: said.map_or_else(|| IMAGES.to_owned(), Clone::clone),
+            gib: self.image_gib,
+        }
     }
 
     /// Takes the kubeconfig out of the credentials and refuses one that would run a command, read a file or trust anybody.
@@ -211,6 +247,10 @@ mod tests {
         assert_eq!(config.place, Place::InCluster);
         assert_eq!(config.namespace.as_deref(), Some("vms"));
         assert_eq!(config.deadline, Duration::from_secs(7));
+        assert_eq!(config.images().namespace, "vms");
+        let apart = "kubevirt://in-cluster?imagesNamespace=golden&imageGiB=40";
+        let apart = KubevirtConfig::from_url(apart).expect("readable").images();
+        assert_eq!((apart.namespace.as_str(), apart.gib), ("golden", 40));
         for (url, place) in [
             ("kubevirt://kubeconfig", Place::Kubeconfig),
             ("kubevirt://", Place::Kubeconfig),
@@ -234,6 +274,8 @@ mod tests {
             ("kubevirt://in-cluster?name=x", "namespace"),
             ("kubevirt://in-cluster?namespace=A_b", "namespace"),
             ("kubevirt://in-cluster?deadlineSeconds=0", "from 1"),
+            ("kubevirt://in-cluster?imagesNamespace=A", "namespace"),
+            ("kubevirt://in-cluster?imageGiB=0", "from 1"),
         ] {
             let error = KubevirtConfig::from_url(url).expect_err(url).to_string();
             assert!(error.contains(word), "{url}: {error}");

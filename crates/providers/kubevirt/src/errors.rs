@@ -4,6 +4,8 @@ use kube::core::Status;
 use kube::runtime::watcher;
 use polyvirt_contract::{ErrorKind, ProviderError};
 
+use crate::kinds::Kind;
+
 /// A text of the server is cut here: it may quote whole objects.
 const LONGEST: usize = 1024;
 
@@ -75,8 +77,24 @@ fn short(text: &str) -> String {
 
 /// What a refusal means. Webhooks answer with any code; that one has spoken is in the text.
 pub(crate) fn answered(doing: &str, status: &Status) -> ProviderError {
-    let message = format!("{doing}: {}", short(&status.message));
-    ProviderError::new(kind(status), message)
+    let (kind, text) = (kind(status), short(&status.message));
+    let message = match kind {
+        ErrorKind::PermissionDenied => {
+            format!("{doing}: {text}. Grant that to the account of the kubeconfig")
+        }
+        _ => format!("{doing}: {text}"),
+    };
+    ProviderError::new(kind, message)
+}
+
+/// The account may not see a kind that VMs can do without, and so cannot have what is done with it.
+pub(crate) fn kept_from_us(kind: Kind) -> ProviderError {
+    let [group, plural] = kind.rule();
+    let message = format!(
+        "The account of the kubeconfig may not list {plural} of {group}; grant it {} of them",
+        kind.verbs().join(", "),
+    );
+    ProviderError::new(ErrorKind::PermissionDenied, message)
 }
 
 fn kind(status: &Status) -> ErrorKind {
@@ -118,6 +136,11 @@ pub(crate) fn is_absent(error: &kube::Error) -> bool {
 /// Whether the cluster does not know the kind.
 pub(crate) fn is_unknown_kind(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if is_of_the_kind(status))
+}
+
+/// Whether the account may not do it.
+pub(crate) fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
 #[cfg(test)]
@@ -174,6 +197,22 @@ mod tests {
             assert_eq!(error.kind, kind, "{status:?}");
             assert!(error.message.starts_with("Doing: "), "{error}");
         }
+    }
+
+    #[test]
+    fn a_missing_right_is_told_with_what_to_grant() {
+        let text = "virtualmachines.kubevirt.io is forbidden: User \"x\" cannot list resource";
+        let error = answered("Listing VirtualMachine", &status(403, text));
+        assert_eq!(
+            error.message,
+            format!("Listing VirtualMachine: {text}. Grant that to the account of the kubeconfig")
+        );
+        let error = kept_from_us(Kind::Snapshot);
+        assert_eq!(error.kind, ErrorKind::PermissionDenied);
+        assert_eq!(
+            error.message,
+            "The account of the kubeconfig may not list virtualmachinesnapshots of snapshot.kubevirt.io; grant it get, list, watch, create, patch, delete of them"
+        );
     }
 
     #[test]

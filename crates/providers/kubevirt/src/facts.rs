@@ -140,10 +140,15 @@ fn disks(data: &Value) -> Vec<(String, String)> {
 fn cards(entries: &[Value]) -> Vec<NicState> {
     let card = |entry: &Value| NicState {
         name: text(entry, "/name").to_owned(),
-        mac: text(entry, "/macAddress").to_ascii_lowercase(),
+        mac: hardware_address(text(entry, "/macAddress")),
         ip: String::new(),
     };
     entries.iter().map(card).collect()
+}
+
+/// KubeVirt takes dashes and capitals too.
+fn hardware_address(text: &str) -> String {
+    text.to_ascii_lowercase().replace('-', ":")
 }
 
 fn spec_size(data: &Value, domain: &str) -> Size {
@@ -229,7 +234,7 @@ fn volume_names(data: &Value) -> Vec<String> {
 fn running_card(entry: &Value) -> NicState {
     NicState {
         name: text(entry, "/name").to_owned(),
-        mac: text(entry, "/mac").to_ascii_lowercase(),
+        mac: hardware_address(text(entry, "/mac")),
         ip: text(entry, "/ipAddress").to_owned(),
     }
 }

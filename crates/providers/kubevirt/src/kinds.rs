@@ -50,10 +50,25 @@ pub(crate) enum Kind {
     Restore,
     Clone,
     Migration,
+    MigrationPolicy,
     KubeVirt,
 }
 
 impl Kind {
+    /// Whether VMs can do without it: an account that may use VMs, claims and Secrets alone is enough to run them. What it may
+    /// not see is told once, and refused when it is asked for.
+    pub(crate) const fn is_optional(self) -> bool {
+        matches!(
+            self,
+            Self::DataVolume
+                | Self::Snapshot
+                | Self::Restore
+                | Self::Clone
+                | Self::Migration
+                | Self::MigrationPolicy
+        )
+    }
+
     /// Group, version, kind and plural.
     const fn words(self) -> [&'static str; 4] {
         match self {
@@ -101,12 +116,35 @@ impl Kind {
                 "VirtualMachineInstanceMigration",
                 "virtualmachineinstancemigrations",
             ],
+            Self::MigrationPolicy => [
+                "migrations.kubevirt.io",
+                "v1alpha1",
+                "MigrationPolicy",
+                "migrationpolicies",
+            ],
             Self::Clone => [
                 "clone.kubevirt.io",
                 "v1beta1",
                 "VirtualMachineClone",
                 "virtualmachineclones",
             ],
+        }
+    }
+
+    /// Group and plural, as a rule of a Role names them.
+    pub(crate) const fn rule(self) -> [&'static str; 2] {
+        let [group, _, _, plural] = self.words();
+        [group, plural]
+    }
+
+    /// What is done with objects of this kind.
+    pub(crate) const fn verbs(self) -> &'static [&'static str] {
+        match self {
+            Self::Node | Self::StorageClass | Self::StorageProfile | Self::KubeVirt => {
+                &["get", "list"]
+            }
+            Self::Namespace => &["get", "create", "patch"],
+            _ => &["get", "list", "watch", "create", "patch", "delete"],
         }
     }
 

@@ -38,6 +38,15 @@ pub(crate) fn mac(identity: &str, card: &str) -> String {
     format!("02:{}", bytes.join(":"))
 }
 
+/// So many letters that stand for a text, and for no other.
+pub(crate) fn hash(text: &str, letters: usize) -> String {
+    let bytes = Sha256::digest(text);
+    let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut hex = hex.concat();
+    hex.truncate(letters);
+    hex
+}
+
 /// One name of two that fits; what is cut off stays in a hash.
 pub(crate) fn joined(first: &str, second: &str) -> String {
     let whole = format!("{first}-{}", cleaned(second));
@@ -45,13 +54,9 @@ pub(crate) fn joined(first: &str, second: &str) -> String {
     if whole.len() <= LONGEST_LABEL && cleaned(second) == second {
         return whole;
     }
-    let hash = Sha256::digest(format!("{first}/{second}"));
     let end = whole.floor_char_boundary(LONGEST_LABEL - 9);
     let head = whole[..end].trim_end_matches(['-', '.']);
-    format!(
-        "{head}-{:02x}{:02x}{:02x}{:02x}",
-        hash[0], hash[1], hash[2], hash[3]
-    )
+    format!("{head}-{}", hash(&format!("{first}/{second}"), 8))
 }
 
 fn cleaned(text: &str) -> String {

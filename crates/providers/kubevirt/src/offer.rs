@@ -37,6 +37,8 @@ const HONOURED: &[&str] = &[
     "network.libvirt.model",
     "network.libvirt.networkName",
     "network.mtu",
+    "spec.resources.devices",
+    "spec.resources.gpu",
 ];
 
 /// Fields that every provider takes by contract, as the suite asks for them.
@@ -79,6 +81,7 @@ pub(crate) fn capabilities() -> Capabilities {
         reconfigure_online: true,
         disk_expansion_online: true,
         snapshots: true,
+        image_import: true,
         disk_types: words(&["thin"]),
         network_types: words(&["pod", "multus"]),
         ..Capabilities::default()
@@ -105,8 +108,6 @@ mod tests {
     #[test]
     fn every_field_acts_or_is_known_not_to() {
         let not = [
-            ("spec.resources.gpu", "devices are named in the options"),
-            ("spec.resources.devices", "devices are named in the options"),
             ("spec.disks[].type", "the storage class says"),
             ("spec.disks[].scsi", "of vSphere"),
             ("spec.metaData.cloudInit", "KubeVirt writes its own"),

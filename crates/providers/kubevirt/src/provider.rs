@@ -8,24 +8,25 @@ use futures::stream::BoxStream;
 use kube::Client;
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, Inventory, MigrateVm,
-    MigrationProgress, PowerRequest, SnapshotCreated, SnapshotRequest, VmRef, VmState,
+    MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
+    VmRef, VmState,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, Result, SnapshotId,
-    TaskId, VmId,
+    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, RequestId, Result,
+    SnapshotId, TaskId, VmId,
 };
 use polyvirt_provider_kit::hub::Hub;
 use polyvirt_provider_kit::tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 
 use crate::books::Books;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Served};
 use crate::config::KubevirtConfig;
 use crate::kinds::Kind;
 use crate::moves::Moves;
 use crate::vm::{self, Core};
-use crate::{clone, console, errors, inventory, migrate, offer, snapshot, version, watch};
+use crate::{clone, console, errors, image, inventory, migrate, offer, snapshot, version, watch};
 
 /// How long a call waits for the end of its work before it answers with a task.
 const GRACE: Duration = Duration::from_millis(500);
@@ -75,6 +76,7 @@ impl Kubevirt {
                 books: Arc::new(Books::default()),
                 tasks: Tasks::new(hub.clone(), life).with_grace(GRACE),
                 moves: Moves::default(),
+                images: config.images(),
                 hub,
                 stop: CancellationToken::new(),
             }),
@@ -84,7 +86,7 @@ impl Kubevirt {
     /// The kinds that a watch follows in this cluster.
     async fn watched(&self) -> Result<Vec<Kind>> {
         let mut kinds = vec![Kind::Vm, Kind::Vmi, Kind::Claim];
-        if self.core.cluster.serves(Kind::Snapshot).await? {
+        if let Served::Yes(()) = self.core.cluster.serves(Kind::Snapshot).await? {
             self.core.books.has_snapshots();
             kinds.push(Kind::Snapshot);
         }
@@ -95,7 +97,7 @@ impl Kubevirt {
 #[async_trait]
 impl Provider for Kubevirt {
     async fn validate(&self) -> Result<()> {
-        if self.core.cluster.serves(Kind::Vm).await? {
+        if let Served::Yes(()) = self.core.cluster.serves(Kind::Vm).await? {
             return Ok(());
         }
         let message = "The cluster answers and has no KubeVirt; install it";
@@ -179,9 +181,21 @@ impl Provider for Kubevirt {
         Box::pin(migrate::migrate(&self.core, vm, request)).await
     }
 
+    async fn cancel_migration(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
+        Box::pin(migrate::cancel(&self.core, vm, request)).await
+    }
+
     async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
         let progress = self.core.moves.progress(task);
         progress.ok_or_else(|| ProviderError::not_found(format!("The move {task}")))
+    }
+
+    async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {
+        Box::pin(image::prepare(&self.core, request)).await
+    }
+
+    async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
+        image::delete(&self.core, image).await
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

@@ -8,7 +8,7 @@ use polyvirt_contract::model::{Owner, SnapshotContents, SnapshotCreated, Snapsho
 use polyvirt_contract::{ErrorKind, ProviderError, Result, SnapshotId, TaskId};
 use serde_json::{Value, json};
 
-use crate::cluster::Others;
+use crate::cluster::{Others, Served};
 use crate::errors;
 use crate::kinds::{DESCRIPTION, IDENTITY, Kind, SNAPSHOT_NAME, VmKey, items, label, owner, text};
 use crate::map::objects::{Anchor, Marks};
@@ -44,13 +44,16 @@ pub(crate) async fn create(
     })
 }
 
-/// A kind that a cluster need not have.
+/// A kind that a cluster need not have, and need not let us use.
 pub(crate) async fn served(core: &Core, kind: Kind, what: &str) -> Result<()> {
-    if core.cluster.serves(kind).await? {
-        return Ok(());
+    match core.cluster.serves(kind).await? {
+        Served::Yes(()) => Ok(()),
+        Served::Kept => Err(errors::kept_from_us(kind)),
+        Served::No => {
+            let message = format!("The cluster has no {} and so no {what}", kind.name());
+            Err(ProviderError::new(ErrorKind::Unsupported, message))
+        }
     }
-    let message = format!("The cluster has no {} and so no {what}", kind.name());
-    Err(ProviderError::new(ErrorKind::Unsupported, message))
 }
 
 async fn take(

@@ -17,8 +17,8 @@ pub(crate) fn path(plural: &str, key: &VmKey, what: &str) -> String {
     format!("/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/{plural}/{name}/{what}")
 }
 
-/// Asks for the machine's end within the time. A cluster without the subresource, and a machine that has ended, are left to
-/// `runStrategy`.
+/// Asks for the machine's end within the time. A cluster without the subresource, one that keeps it from us, and a machine that
+/// has ended are left to `runStrategy`.
 pub(crate) async fn stop(core: &Core, key: &VmKey, grace: Duration) -> Result<()> {
     let body = json!({"gracePeriod": grace.as_secs()}).to_string();
     let request = Request::builder()
@@ -30,7 +30,7 @@ pub(crate) async fn stop(core: &Core, key: &VmKey, grace: Duration) -> Result<()
     let sent = core.cluster.client().send(request);
     let response = core.cluster.ask("Stopping the VM", sent).await?;
     match response.status().as_u16() {
-        200..300 | 404 | 409 | 503 => Ok(()),
+        200..300 | 403 | 404 | 409 | 503 => Ok(()),
         other => {
             let status = kube::core::Status::failure("KubeVirt refused to stop it", "");
             Err(errors::answered(

@@ -1,6 +1,7 @@
 //! Which KubeVirt the cluster has. Whoever may not look knows less; nothing depends on it.
 
 use kube::api::ListParams;
+use kube::core::DynamicObject;
 use polyvirt_api::kubevirt::KubevirtVersion;
 
 use crate::cluster::Cluster;
@@ -25,11 +26,23 @@ async fn observed(cluster: &Cluster) -> Option<String> {
     let every = ListParams::default();
     let listed = cluster.list_served(Kind::KubeVirt, all, &every).await;
     let objects = listed.ok()??.objects;
+    objects.iter().for_each(warn);
     let versions = objects
         .iter()
         .map(|object| text(&object.data, "/status/observedKubeVirtVersion"));
     let mut versions = versions.filter(|version| version.starts_with('v'));
     versions.next().map(str::to_owned)
+}
+
+/// Says so if KubeVirt is there and does not work.
+fn warn(kubevirt: &DynamicObject) {
+    let phase = text(&kubevirt.data, "/status/phase");
+    if phase != "Deployed" {
+        tracing::warn!(
+            phase,
+            "⚠️ KubeVirt of the cluster is not Deployed: look at its pods"
+        );
+    }
 }
 
 /// The versions of its group, the preferred one first.

@@ -173,3 +173,6 @@ impl Reader {
         self.ready.push_back(VmEvent::Synced);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,12 +83,31 @@ pub(crate) struct Asking {
     again: Option<Again>,
     turn: u64,
     told: Told,
+    /// What the guest told on the host that it comes from.
+    brought: Option<Told>,
 }
 
 impl Asking {
     /// The next look begins another turn.
     pub(crate) fn ask_again(&mut self, why: Again) {
         self.again = self.again.max(Some(why));
+    }
+
+    /// What the guest has told so far.
+    pub(crate) fn told(&self) -> Told {
+        self.told.clone()
+    }
+
+    /// Believes what the guest told on another host until it has been asked here.
+    pub(crate) fn bring(&mut self, told: Told) {
+        // Where its agent listens already, it is asked soon; what was brought is not to be heard again after a reboot.
+        self.brought = self.source.is_none().then(|| told.clone());
+        self.told = told;
+    }
+
+    /// The guest does not run any more: what it told elsewhere is of the past.
+    pub(crate) fn has_stopped(&mut self) {
+        self.brought = None;
     }
 
     /// Takes in who can be asked now. Gives what is known, and the turn to begin if there is reason for one.
@@ -100,7 +119,11 @@ impl Asking {
         let holds =
             matches!((&self.source, &source), (Some(old), Some(new)) if old.holds_until(new));
         if !holds {
-            self.told = Told::default();
+            self.told = match &source {
+                Some(_) => self.brought.take().unwrap_or_default(),
+                // Its agent has not been heard yet.
+                None => self.brought.clone().unwrap_or_default(),
+            };
         }
         let repairs = same && self.again == Some(Again::Repair);
         let pace = if repairs {
@@ -254,6 +277,21 @@ mod tests {
             asking.turn_to(Some(source(2, Way::Agent))).0,
             Told::default()
         );
+    }
+
+    #[test]
+    fn what_was_brought_from_another_host_does_not_outlive_a_reboot() {
+        for listens_already in [true, false] {
+            let mut asking = Asking::default();
+            if listens_already {
+                asking.turn_to(Some(source(1, Way::Agent)));
+            }
+            asking.bring(told("10.0.0.1"));
+            let (known, _) = asking.turn_to(Some(source(1, Way::Agent)));
+            assert_eq!(known, told("10.0.0.1"));
+            let (known, _) = asking.turn_to(None);
+            assert_eq!(known, Told::default(), "{listens_already}");
+        }
     }
 
     #[test]

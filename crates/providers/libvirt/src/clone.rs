@@ -20,7 +20,7 @@ use crate::rpc::{Domain, Session, Volume, flags};
 use crate::seed::{self, Documents};
 use crate::storage::{self, Pool, Thickness};
 use crate::xml::{Element, Node, parse};
-use crate::{errors, guest};
+use crate::{errors, frozen, guest, layers};
 
 /// The fields of a guest customization that act here.
 const CUSTOMIZES: &[&str] = &[
@@ -137,6 +137,8 @@ fn marks_of(source: &Machine, uuid: Uuid, request: &CloneVm) -> Result<Marks> {
         stage: Stage::Creating,
         request: None,
         bases: Vec::new(),
+        fresh: String::new(),
+        moving: None,
         disks: marks.disks.iter().map(disk).collect(),
         nics: marks.nics.iter().map(nic).collect(),
         ..marks
@@ -159,6 +161,8 @@ fn as_copy(xml: &mut Element, marks: &Marks, pool: &Pool, (uuid, name): (Uuid, &
         });
     }
     xml.edit("devices", |devices| {
+        // A device of the host belongs to one VM.
+        devices.remove(|e| e.name == "hostdev");
         for node in &mut devices.children {
             if let Node::Element(e) = node
                 && e.name == "interface"
@@ -191,11 +195,11 @@ fn shown(source: &Machine, marks: &Marks) -> Vec<NicSpec> {
 }
 
 /// A disk to copy: the file of the source, and the copy's volume.
-struct Pair {
+pub(crate) struct Pair {
     target: String,
-    from: String,
-    pool: Pool,
-    volume: String,
+    pub(crate) from: String,
+    pub(crate) pool: Pool,
+    pub(crate) volume: String,
 }
 
 /// Makes the disks and the seed of a copy. The source is held while it is read.
@@ -215,10 +219,14 @@ pub(crate) async fn fill(
     let mut pairs = pairs(&session, uuid, marks, source).await?;
     match (copy.mode, source.live()) {
         (CloneMode::Full, None) => copy_files(&session, &pairs).await?,
-        (CloneMode::Full, Some(_)) => copy_running(&session, source, &pairs).await?,
+        (CloneMode::Full, Some(_)) => {
+            let copied = copy_running(&session, source, &pairs).await;
+            frozen::mend(core, source);
+            copied?;
+        }
         (CloneMode::Linked, None) => {
             let root = pairs.remove(0);
-            link(core, &session, source, marks, &root).await?;
+            layers::link(core, &session, source, marks, &root).await?;
             copy_files(&session, &pairs).await?;
         }
         (CloneMode::Linked, Some(_)) => {
@@ -265,7 +273,7 @@ async fn pairs(session: &Session, uuid: Uuid, marks: &Marks, source: &Vm) -> Res
     Ok(pairs)
 }
 
-async fn volume_at(session: &Session, path: &str) -> Result<Volume> {
+pub(crate) async fn volume_at(session: &Session, path: &str) -> Result<Volume> {
     let found = session.volume_at(path).await?;
     found.ok_or_else(|| ProviderError::not_found(format!("The volume {path}")))
 }
@@ -327,54 +335,4 @@ async fn finished(session: &Session, domain: &Domain) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// The source goes on above its first disk before anything else is built upon it: cut short anywhere, nothing is lost.
-async fn link(
-    core: &Arc<Core>,
-    session: &Session,
-    source: &Arc<Vm>,
-    marks: &mut Marks,
-    root: &Pair,
-) -> Result<()> {
-    let config = source.config()?;
-    if source
-        .state()
-        .snapshots
-        .is_some_and(|list| !list.is_empty())
-    {
-        let message = "The source has snapshots, which a layer would take along; delete them, or ask for a full clone";
-        return Err(errors::precondition(message));
-    }
-    let layer = volume_at(session, &root.from).await?;
-    let bytes = storage::facts(session, &layer).await?.capacity;
-    let mut theirs = config.marks.clone().unwrap_or_default();
-    theirs.bases.push(layer.name.clone());
-    let above = storage::name(source.uuid, &format!("root-{}.qcow2", theirs.bases.len()));
-    root.pool
-        .overlay(session, &above, &root.from, bytes)
-        .await?;
-    let domain = Domain::of(source.uuid);
-    let text = session
-        .xml(&domain, flags::INACTIVE | flags::SECURE)
-        .await?;
-    let mut document = parse(&text)?;
-    edit::move_disk(&mut document.root, disk::ROOT, &root.pool.path(&above));
-    theirs.put(&mut document.root);
-    session.define(&document.to_string()).await?;
-    core.look(source).await?;
-    marks.bases.clone_from(&theirs.bases);
-    // Written down before it is used, so that nobody removes the layer in between.
-    create::set_marks(
-        core,
-        storage::owner_of(&root.volume).unwrap_or(source.uuid),
-        marks,
-        flags::CONFIG,
-    )
-    .await?;
-    core.look(&core.entry(storage::owner_of(&root.volume).unwrap_or(source.uuid)))
-        .await?;
-    root.pool
-        .overlay(session, &root.volume, &root.from, bytes)
-        .await
 }

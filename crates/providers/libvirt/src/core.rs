@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use polyvirt_contract::model::{Owner, VmRef, VmState};
@@ -10,6 +10,7 @@ use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, Identity, ProviderError, Result, VmId};
 use polyvirt_provider_kit::hub::Hub;
 use polyvirt_provider_kit::tasks::Tasks;
+use polyvirt_provider_kit::turns::Turns;
 use polyvirt_provider_kit::uuid::Uuid;
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use crate::addresses::{Again, Asking};
 use crate::config::LibvirtConfig;
 use crate::domain::Machine;
 use crate::errors;
+use crate::frozen::Frozen;
 use crate::inventory::Host;
 use crate::rpc::{Event, LIFE_EVENT, Link, REBOOT_EVENT, Session};
 
@@ -32,11 +34,33 @@ pub(crate) struct Core {
     pub(crate) stop: CancellationToken,
     pub(crate) dirty: Arc<Dirty>,
     pub(crate) host: OnceCell<Host>,
+    /// Whoever makes an image or clears one away, by pool and image.
+    pub(crate) images: Turns,
     /// Held by whoever asks a guest where it is.
     pub(crate) asks: Semaphore,
     told_all: AtomicBool,
     vms: Mutex<BTreeMap<Uuid, Arc<Vm>>>,
-    revision: AtomicU64,
+    revision: Arc<Revisions>,
+}
+
+/// Numbers that only grow: of two states of a VM the one with the higher number is newer, whichever host told it.
+pub(crate) struct Revisions(AtomicU64);
+
+impl Revisions {
+    /// Higher than any number of an earlier life, unless the clock was set back.
+    pub(crate) fn begin() -> Arc<Self> {
+        let micros = u64::try_from(since_epoch().as_micros()).unwrap_or(0);
+        Arc::new(Self(AtomicU64::new(micros)))
+    }
+
+    fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+fn since_epoch() -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 /// What is known of a domain, and what orders work on it.
@@ -50,8 +74,12 @@ pub(crate) struct Vm {
     pub(crate) changed: Notify,
     /// Whether a look is about to begin, which will see all that happened so far.
     pub(crate) awaits_look: AtomicBool,
+    /// Whether its guest was left frozen.
+    pub(crate) frozen: Frozen,
     asking: Mutex<Asking>,
     known: Mutex<Known>,
+    /// What a person must do before the VM can leave or stay.
+    trouble: OnceLock<String>,
 }
 
 /// What was seen last.
@@ -122,8 +150,10 @@ impl Vm {
             look: tokio::sync::Mutex::default(),
             changed: Notify::new(),
             awaits_look: AtomicBool::new(false),
+            frozen: Frozen::default(),
             asking: Mutex::default(),
             known: Mutex::default(),
+            trouble: OnceLock::new(),
         }
     }
 
@@ -143,6 +173,22 @@ impl Vm {
     /// Whether it was ever seen.
     pub(crate) fn seen(&self) -> bool {
         self.lock().config.is_some()
+    }
+
+    /// Whether it leaves this host, or has left it.
+    pub(crate) fn leaves(&self) -> bool {
+        let known = self.lock();
+        let marks = known.config.as_ref().and_then(|c| c.marks.as_ref());
+        marks.is_some_and(|marks| marks.leaves_as().is_some())
+    }
+
+    /// Tells of trouble on its way to another host, in this life and as long as it is on its way.
+    pub(crate) fn is_in_trouble(&self, why: String) {
+        let _ = self.trouble.set(why);
+    }
+
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.get().map(String::as_str)
     }
 
     /// The machine as it will start.
@@ -172,7 +218,7 @@ fn life(now: Duration) -> String {
 }
 
 impl Core {
-    pub(crate) fn open(config: LibvirtConfig) -> Arc<Self> {
+    pub(crate) fn open(config: LibvirtConfig, revision: Arc<Revisions>) -> Arc<Self> {
         let config = Arc::new(config);
         let dirty = Arc::new(Dirty::default());
         let (on_event, on_open) = (dirty.clone(), dirty.clone());
@@ -182,22 +228,20 @@ impl Core {
             move || on_open.all(),
         );
         let hub = Hub::new();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now: Duration = now.unwrap_or_default();
         Arc::new(Self {
             config,
             link: Arc::new(link),
-            tasks: Tasks::new(hub.clone(), life(now)),
+            tasks: Tasks::new(hub.clone(), life(since_epoch())),
             hub,
             admission: tokio::sync::Mutex::default(),
             stop: CancellationToken::new(),
             dirty,
             host: OnceCell::new(),
+            images: Turns::default(),
             asks: Semaphore::new(1),
             told_all: AtomicBool::new(false),
             vms: Mutex::default(),
-            // Higher than any number of an earlier life, unless the clock was set back.
-            revision: AtomicU64::new(u64::try_from(now.as_micros()).unwrap_or(0)),
+            revision,
         })
     }
 
@@ -229,6 +273,13 @@ impl Core {
         self.all().iter().map(|vm| vm.state()).collect()
     }
 
+    /// One that was seen.
+    pub(crate) fn seen(&self, id: &VmId) -> Option<Arc<Vm>> {
+        let uuid = Uuid::parse(id.as_str())?;
+        let found = self.lock().get(&uuid).cloned();
+        found.filter(|vm| vm.seen())
+    }
+
     /// The entry of a domain, whether it is there or not.
     pub(crate) fn entry(&self, uuid: Uuid) -> Arc<Vm> {
         let mut vms = self.lock();
@@ -243,7 +294,7 @@ impl Core {
         seen.state.revision = known.state.revision;
         let news = known.config.is_none() || known.state != seen.state;
         if news {
-            seen.state.revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+            seen.state.revision = self.revision.next();
         }
         *known = seen;
         let state = known.state.clone();
@@ -274,7 +325,7 @@ impl Core {
             self.hub.publish(VmEvent::Gone {
                 id: vm.uuid.vm_id(),
                 identity: known.state.owner.map(|owner| owner.identity),
-                revision: self.revision.fetch_add(1, Ordering::Relaxed) + 1,
+                revision: self.revision.next(),
             });
         }
         vm.changed.notify_waiters();

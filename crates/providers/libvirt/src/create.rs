@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::{CreateVm, Created, NicSpec, Owner, Stage};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::check::normal_mac;
 use polyvirt_provider_kit::tasks::Begun;
 use polyvirt_provider_kit::uuid::Uuid;
 
@@ -177,7 +178,7 @@ pub(crate) fn check_macs(core: &Core, request: &CreateVm, itself: Option<Uuid>) 
     for vm in core.all() {
         let Ok(config) = vm.config() else { continue };
         let has = |mac: &str| config.nics.iter().any(|nic| nic.mac == mac);
-        let taken = |nic: &NicSpec| !nic.mac.is_empty() && has(&check::normal_mac(&nic.mac));
+        let taken = |nic: &NicSpec| !nic.mac.is_empty() && has(&normal_mac(&nic.mac));
         let place = request.networks.iter().position(taken);
         if let Some(place) = place.filter(|_| Some(vm.uuid) != itself) {
             let field = format!("spec.networks[{place}].macAddress");

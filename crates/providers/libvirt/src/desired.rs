@@ -2,14 +2,16 @@
 
 use polyvirt_contract::Result;
 use polyvirt_contract::model::{ClassSpec, CreateVm, DiskSpec, DiskType, NicSpec, Stage};
+use polyvirt_provider_kit::check::normal_mac;
+use polyvirt_provider_kit::devices::DeviceAddress;
 use polyvirt_provider_kit::uuid::Uuid;
 
-use crate::check::normal_mac;
 use crate::core::Core;
 use crate::create::root_volume;
 use crate::domain::build::{New, Virt};
 use crate::domain::nic::{Common, NicPart};
 use crate::domain::{DiskMark, Marks, NicMark, disk, tuning};
+use crate::lend;
 use crate::rpc::Session;
 use crate::seed::{Documents, ignition_volume, seed_volume};
 use crate::storage::{self, Pool, Thickness};
@@ -29,6 +31,8 @@ pub(crate) struct Wanted {
     pub(crate) paths: Vec<String>,
     thick: Vec<String>,
     ignition: bool,
+    /// Devices of the host.
+    devices: Vec<DeviceAddress>,
 }
 
 impl Wanted {
@@ -83,6 +87,7 @@ impl<'a> NewParts<'a> {
             nics: wanted.nics.clone(),
             seed: (!wanted.ignition).then(|| file(seed_volume(wanted.uuid))),
             ignition: wanted.ignition.then(|| file(ignition_volume(wanted.uuid))),
+            devices: &wanted.devices,
         })
     }
 }
@@ -123,6 +128,7 @@ pub(crate) async fn of_new(
         paths,
         thick: thick(request),
         ignition: Documents::of(request).is_ignition(),
+        devices: lend::devices(core, request)?,
     })
 }
 

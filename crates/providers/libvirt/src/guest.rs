@@ -105,9 +105,10 @@ pub(crate) async fn freeze(session: &Session, vm: &Vm) -> bool {
     must_listen(vm).is_ok() && session.freeze(&Domain::of(vm.uuid)).await.is_ok()
 }
 
-/// Lets the guest's file systems go on.
+/// Lets the guest's file systems go on. Where that fails, whoever asked for it lets [`crate::frozen::mend`] go on.
 pub(crate) async fn thaw(session: &Session, vm: &Vm) {
     if let Err(error) = session.thaw(&Domain::of(vm.uuid)).await {
-        tracing::warn!(vm = %vm.uuid, %error, "The guest's file systems may still be quiet");
+        tracing::warn!(vm = %vm.uuid, %error, "The guest's file systems are still frozen");
+        vm.frozen.set(guest::still_quiet(&error));
     }
 }

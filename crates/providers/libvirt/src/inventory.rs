@@ -171,7 +171,7 @@ fn host(core: &Core, facts: &Host) -> HostEntry {
         cpus_used: running.iter().map(|vm| vm.cpu).sum(),
         memory_mib: facts.memory_mib,
         memory_used_mib: memory.min(facts.memory_mib),
-        devices: BTreeMap::new(),
+        devices: core.config.devices.counts(),
         health: HostHealth::Ready,
     }
 }

@@ -1,5 +1,6 @@
 //! Changes of a machine that runs. Each step can be done again; what cannot be done now waits for the next start.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use crate::core::{Core, Vm};
 use crate::create::set_marks;
 use crate::domain::disk::DiskPart;
 use crate::domain::nic::NicPart;
+use crate::domain::tuning::FileSystems;
 use crate::domain::{Machine, Marks, disk, edit, tuning};
+use crate::grow::{self, Growth};
 use crate::reconfigure::Target;
 use crate::rpc::{Domain, Session, code, flags};
 use crate::xml::{Element, parse};
@@ -38,11 +41,22 @@ pub(crate) async fn approach(
     work.take_cards(machine, target).await?;
     work.take_disks(machine, target).await?;
     work.add_disks(machine, wanted, target).await?;
-    work.grow_disks(machine, wanted, target).await?;
+    let grown = work.grow_disks(machine, wanted, target).await?;
     work.add_cards(target).await?;
     work.add_cpus(machine, wanted.class.cpu).await?;
     work.add_memory(machine, wanted.class.memory_mib).await?;
-    work.mark(machine, wanted, target).await
+    let growths = work.grow_file_systems(machine, wanted, &grown).await?;
+    work.mark(machine, wanted, target, growths).await
+}
+
+/// The name under which the first disk is told of.
+const ROOT_NAME: &str = "root";
+
+/// A disk that has grown.
+struct Grown {
+    name: String,
+    target: String,
+    bytes: u64,
 }
 
 struct Work<'a> {
@@ -127,29 +141,55 @@ impl Work<'_> {
         machine: &Machine,
         wanted: &CreateVm,
         target: &Target,
-    ) -> Result<()> {
+    ) -> Result<Vec<Grown>> {
         let has = machine.marks.clone().unwrap_or_default();
+        let mut grown = Vec::new();
         let root = target.marks.root_gib;
         if root > has.root_gib {
-            self.grow(disk::ROOT, root).await?;
+            grown.push(self.grow(ROOT_NAME, disk::ROOT, root).await?);
         }
         for mark in &target.marks.disks {
             let old = has
                 .disk(&mark.name)
                 .map_or(mark.size_gib, |old| old.size_gib);
             if mark.size_gib > old && grows_online(wanted, &mark.name) {
-                self.grow(&mark.target, mark.size_gib).await?;
+                grown.push(self.grow(&mark.name, &mark.target, mark.size_gib).await?);
             }
         }
-        Ok(())
+        Ok(grown)
     }
 
-    async fn grow(&self, target: &str, gib: u32) -> Result<()> {
+    async fn grow(&self, name: &str, target: &str, gib: u32) -> Result<Grown> {
         let bytes = u64::from(gib) << 30;
-        Ok(self
-            .session
-            .block_resize(&self.domain, target, bytes)
-            .await?)
+        let resized = self.session.block_resize(&self.domain, target, bytes);
+        resized.await?;
+        Ok(Grown {
+            name: name.to_owned(),
+            target: target.to_owned(),
+            bytes,
+        })
+    }
+
+    /// What becomes of the file systems on these disks, after what became of others before.
+    async fn grow_file_systems(
+        &self,
+        machine: &Machine,
+        wanted: &CreateVm,
+        grown: &[Grown],
+    ) -> Result<BTreeMap<String, String>> {
+        let before = machine.marks.as_ref().map(|marks| marks.growths.clone());
+        let mut growths = before.unwrap_or_default();
+        for disk in grown {
+            let growth = match tuning::extra(&wanted.class)?.file_systems {
+                FileSystems::Grow => {
+                    grow::file_system(self.core, self.vm, &disk.target, disk.bytes).await
+                }
+                FileSystems::Leave => Growth::Left("the class says so".to_owned()),
+            };
+            tracing::info!(vm = %self.vm.uuid, disk = disk.name, %growth, "A disk has grown");
+            growths.insert(disk.name.clone(), growth.to_string());
+        }
+        Ok(growths)
     }
 
     async fn add_cards(&self, target: &Target) -> Result<()> {
@@ -196,9 +236,18 @@ impl Work<'_> {
     }
 
     /// Writes down with the running machine what it has now.
-    async fn mark(&self, before: &Machine, wanted: &CreateVm, target: &Target) -> Result<()> {
+    async fn mark(
+        &self,
+        before: &Machine,
+        wanted: &CreateVm,
+        target: &Target,
+        growths: BTreeMap<String, String>,
+    ) -> Result<()> {
         let now = Machine::read(&self.session.xml(&self.domain, 0).await?)?;
-        let marks = marks_of(before, &now, wanted, target);
+        let marks = Marks {
+            growths,
+            ..marks_of(before, &now, wanted, target)
+        };
         if now.marks.as_ref() != Some(&marks) {
             set_marks(self.core, self.vm.uuid, &marks, flags::LIVE).await?;
         }

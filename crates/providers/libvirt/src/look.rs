@@ -21,7 +21,7 @@ use crate::addresses::{self, Again, Source, Turn};
 use crate::core::{Core, Known, Vm};
 use crate::domain::Machine;
 use crate::rpc::{Session, flags};
-use crate::{create, remove, snapshot, view};
+use crate::{create, image, remove, snapshot, view};
 
 /// Domains that are looked at side by side.
 const TOGETHER: usize = 8;
@@ -126,6 +126,9 @@ impl Core {
                 Stage::Deleting => remove::go_on(self, &vm),
             }
         }
+        if let Err(error) = image::sweep(self).await {
+            tracing::debug!(%error, "Not all pools could be looked at for half images");
+        }
         Ok(())
     }
 
@@ -178,12 +181,18 @@ impl Core {
             Err(error) if error.kind == ErrorKind::NotFound => None,
             other => other?,
         };
-        let Some((seen, turn)) = seen else {
+        // One that is on its way here is another host's to tell of.
+        let here = seen.filter(|(seen, _)| !seen.is_coming());
+        let Some((seen, turn)) = here else {
             self.forget(vm);
             return Ok(None);
         };
+        let mut state = view::state(&seen, &host.name);
+        if let Some(trouble) = vm.trouble().filter(|_| seen.leaves()) {
+            trouble.clone_into(&mut state.fault);
+        }
         let known = Known {
-            state: view::state(&seen, &host.name),
+            state: vm.frozen.told_in(state, seen.live.as_ref()),
             config: Some(seen.config),
             live: seen.live,
         };
@@ -205,6 +214,18 @@ pub(crate) struct Seen {
     pub(crate) snapshots: Vec<SnapshotState>,
 }
 
+impl Seen {
+    fn is_coming(&self) -> bool {
+        let marks = self.config.marks.as_ref();
+        marks.is_some_and(crate::domain::Marks::is_coming)
+    }
+
+    fn leaves(&self) -> bool {
+        let marks = self.config.marks.as_ref();
+        marks.is_some_and(|marks| marks.leaves_as().is_some())
+    }
+}
+
 async fn see(session: &Session, vm: &Vm) -> Result<Option<(Seen, Option<Turn>)>> {
     let Some(domain) = session.by_uuid(vm.uuid).await? else {
         return Ok(None);
@@ -222,6 +243,9 @@ async fn see(session: &Session, vm: &Vm) -> Result<Option<(Seen, Option<Turn>)>>
     let snapshots = snapshot::describe(session, &vm.state(), snapshots).await?;
     let config = Machine::read(&stored)?;
     let source = live.as_ref().and_then(|live| Source::of(live, domain.id));
+    if live.is_none() {
+        vm.asking().has_stopped();
+    }
     // Last of all: a turn that was given out must be begun.
     let (guest, turn) = vm.asking().turn_to(source);
     let seen = Seen {

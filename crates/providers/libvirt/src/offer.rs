@@ -1,7 +1,5 @@
 //! What the provider says it can do. It says no more than it does.
 
-use std::collections::BTreeSet;
-
 use polyvirt_contract::{Capabilities, Extension, Features};
 
 /// Fields of the VirtualMachine, its class and its networks that act here.
@@ -28,6 +26,8 @@ const HONOURED: &[&str] = &[
     "spec.placement.host",
     "spec.powerState",
     "spec.resources.cpu",
+    "spec.resources.devices",
+    "spec.resources.gpu",
     "spec.resources.memoryMiB",
     "spec.snapshot.revertToRef",
     "spec.tags",
@@ -62,11 +62,13 @@ const HONOURED: &[&str] = &[
     "network.vsphere.vlan.vlanID",
 ];
 
-pub(crate) fn features() -> Features {
+/// What can be done with VMs depends on how many hosts there are: one alone has nowhere to move them to.
+pub(crate) fn features(hosts: usize) -> Features {
+    let can = |extension: &Extension| hosts > 1 || *extension != Extension::Migrate;
     Features {
         provider_type: "libvirt".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        extensions: BTreeSet::from(Extension::ALL),
+        extensions: Extension::ALL.into_iter().filter(can).collect(),
         honoured_fields: Some(HONOURED.iter().map(ToString::to_string).collect()),
     }
 }
@@ -106,13 +108,11 @@ mod tests {
 
     /// Fields that do nothing here, by what they belong to. A field that is new must be put on one of the two lists.
     const NOT_HONOURED: &[&str] = &[
-        // One host, without clusters and folders; devices by extraConfig.
+        // Hosts without clusters and folders.
         "spec.placement.cluster",
         "spec.placement.folder",
         "spec.placement.resourcePool",
         "spec.placement.storagePod",
-        "spec.resources.gpu",
-        "spec.resources.devices",
         // libvirt has no reservations for QEMU, and no guest tools to install.
         "class.resourceLimits.cpuReservation",
         "class.resourceLimits.memoryReservation",
@@ -159,8 +159,14 @@ mod tests {
     ];
 
     #[test]
+    fn one_host_alone_moves_nothing() {
+        assert!(!features(1).has(Extension::Migrate));
+        assert!(features(2).has(Extension::Migrate));
+    }
+
+    #[test]
     fn every_field_acts_or_is_said_not_to() {
-        let features = features();
+        let features = features(1);
         let listed = |path: &str| {
             let named = |entry: &&&str| {
                 **entry == path || entry.ends_with('.') && path.starts_with(**entry)

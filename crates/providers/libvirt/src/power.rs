@@ -32,7 +32,7 @@ pub(crate) async fn power(
     begun.answer().await
 }
 
-fn served(vm: &Vm, request: Option<&RequestId>) -> bool {
+pub(crate) fn served(vm: &Vm, request: Option<&RequestId>) -> bool {
     request.is_some() && vm.state().last_request.as_ref() == request
 }
 
@@ -156,7 +156,11 @@ fn too_late() -> ProviderError {
 }
 
 /// Writes the request down with the domain.
-async fn remember(core: &Arc<Core>, vm: &Arc<Vm>, request: Option<&RequestId>) -> Result<()> {
+pub(crate) async fn remember(
+    core: &Arc<Core>,
+    vm: &Arc<Vm>,
+    request: Option<&RequestId>,
+) -> Result<()> {
     let Some(request) = request.filter(|_| !served(vm, request)) else {
         return Ok(());
     };

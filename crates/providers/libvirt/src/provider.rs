@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskInfo, ExecOutput,
     ExecRequest, Inventory, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated,
-    SnapshotRequest, VmRef, VmState,
+    SnapshotRequest, VmRef, VmState, VmUsage,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
@@ -16,10 +16,10 @@ use polyvirt_contract::{
 };
 
 use crate::config::LibvirtConfig;
-use crate::core::Core;
+use crate::core::{Core, Revisions};
 use crate::{
     clone, console, create, disk_info, guest, image, inventory, look, offer, power, reconfigure,
-    remove, snapshot,
+    remove, snapshot, usage,
 };
 
 /// A provider whose VMs are domains of a libvirt, on this machine or another.
@@ -46,7 +46,12 @@ impl Drop for Libvirt {
 impl Libvirt {
     /// Begins to connect. A libvirt that does not answer is told of by `validate`, and connected to when it does.
     pub fn open(config: LibvirtConfig) -> Arc<Self> {
-        let core = Core::open(config);
+        Self::open_among(config, Revisions::begin())
+    }
+
+    /// The same as one of several hosts, which number what they tell together.
+    pub(crate) fn open_among(config: LibvirtConfig, revisions: Arc<Revisions>) -> Arc<Self> {
+        let core = Core::open(config, revisions);
         let (looks, stop) = (look::keep_looking(Arc::downgrade(&core)), core.stop.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -71,7 +76,7 @@ impl Provider for Libvirt {
     }
 
     async fn features(&self) -> Result<Features> {
-        Ok(offer::features())
+        Ok(offer::features(1))
     }
 
     async fn create(&self, request: CreateVm) -> Result<Created> {
@@ -161,6 +166,10 @@ impl Provider for Libvirt {
 
     async fn inventory(&self) -> Result<Inventory> {
         inventory::inventory(&self.core).await
+    }
+
+    async fn usage(&self) -> Result<Vec<VmUsage>> {
+        usage::of_all(&self.core).await
     }
 
     async fn guest_exec(&self, vm: &VmRef, request: ExecRequest) -> Result<ExecOutput> {

@@ -78,7 +78,7 @@ pub(crate) async fn stop(session: &Session, domain: &Domain) -> Result<()> {
 }
 
 /// Volumes that disks of other VMs are overlays of.
-fn bases_of_others(core: &Core, uuid: Uuid) -> BTreeSet<String> {
+pub(crate) fn bases_of_others(core: &Core, uuid: Uuid) -> BTreeSet<String> {
     let others = core.all().into_iter().filter(|vm| vm.uuid != uuid);
     let marks = others.filter_map(|vm| vm.config().ok()?.marks);
     marks.flat_map(|marks| marks.bases).collect()
@@ -108,7 +108,7 @@ async fn remove_volumes(core: &Core, session: &Session, uuid: Uuid, marks: &Mark
 }
 
 /// Removes layers that the VM was built upon, whose own VM is gone and that nobody else needs.
-async fn remove_orphans(core: &Core, session: &Session, marks: &Marks) -> Result<()> {
+pub(crate) async fn remove_orphans(core: &Core, session: &Session, marks: &Marks) -> Result<()> {
     if marks.bases.is_empty() {
         return Ok(());
     }

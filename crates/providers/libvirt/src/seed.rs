@@ -11,7 +11,7 @@ use polyvirt_provider_kit::uuid::Uuid;
 use serde_json::{Value, json};
 
 use crate::rpc::Session;
-use crate::storage::{Pool, name};
+use crate::storage::{self, Pool, name};
 
 /// What somebody wrote for the guest, as it is kept for copies of the VM.
 #[derive(Clone, Default)]
@@ -38,7 +38,7 @@ pub(crate) fn ignition_volume(uuid: Uuid) -> String {
     name(uuid, "ignition.json")
 }
 
-fn documents_volume(uuid: Uuid) -> String {
+pub(crate) fn documents_volume(uuid: Uuid) -> String {
     name(uuid, "documents.json")
 }
 
@@ -68,12 +68,7 @@ impl Documents {
         let Some(volume) = pool.find(session, &documents_volume(uuid)).await? else {
             return Ok(Self::default());
         };
-        let mut stream = session.download(&volume).await?;
-        let mut bytes = Vec::new();
-        while let Some(piece) = stream.next().await? {
-            bytes.extend_from_slice(&piece);
-        }
-        stream.finish().await?;
+        let bytes = storage::read(session, &volume).await?;
         Ok(Self::read(&bytes))
     }
 

@@ -20,27 +20,29 @@ use crate::create::{must_be_whole, set_marks};
 use crate::domain::{Machine, Marks};
 use crate::rpc::{Domain, Session, Snapshot, flags};
 use crate::xml::{Element, parse};
-use crate::{errors, guest};
+use crate::{errors, frozen, guest};
 
 /// Marks a description whose guest had been made quiet.
 const QUIET: &str = "quiet";
 const LONGEST_NAME: usize = 60;
 
-/// The snapshots of a VM in the words of the contract. One that was described before does not change.
+/// The snapshots of a VM in the words of the contract. One that was described before does not change while its parent is there.
 pub(crate) async fn describe(
     session: &Session,
     known: &VmState,
     list: Vec<Snapshot>,
 ) -> Result<Vec<SnapshotState>> {
     let known = known.snapshots.clone().unwrap_or_default();
+    let is_listed = |id: &SnapshotId| list.iter().any(|listed| listed.name == id.as_str());
     let mut described = Vec::new();
-    for snapshot in list {
+    for snapshot in &list {
         let before = known
             .iter()
-            .find(|before| before.id.as_str() == snapshot.name);
+            .find(|before| before.id.as_str() == snapshot.name)
+            .filter(|before| before.parent.as_ref().is_none_or(is_listed));
         described.push(match before {
             Some(before) => before.clone(),
-            None => state(&parse(&session.snapshot_xml(&snapshot).await?)?.root),
+            None => state(&parse(&session.snapshot_xml(snapshot).await?)?.root),
         });
     }
     described.sort_by(|a, b| (a.taken, &a.id).cmp(&(b.taken, &b.id)));
@@ -70,6 +72,7 @@ fn state(xml: &Element) -> SnapshotState {
         } else {
             GuestDisks::AsTheyWere
         },
+        parent: SnapshotId::non_empty(xml.text_at("parent/name")),
     }
 }
 
@@ -111,7 +114,9 @@ pub(crate) async fn create(
         core.look(&vm).await?;
         must_be_whole(&vm)?;
         if find(&vm, &SnapshotId::from(name.as_str())).is_err() {
-            take(&core, &vm, &name, &request).await?;
+            let taken = take(&core, &vm, &name, &request).await;
+            frozen::mend(&core, &vm);
+            taken?;
         }
         core.look(&vm).await.map(drop)
     });
@@ -139,6 +144,9 @@ async fn take(core: &Core, vm: &Vm, name: &str, request: &SnapshotRequest) -> Re
         Some(live) if !memory => disks_of_running(&session, vm, &live, name, request).await,
         live => {
             let config = vm.config()?;
+            if let Some(live) = &live {
+                clear_inside(&session, &Domain::of(vm.uuid), live, name).await?;
+            }
             let memory = if live.is_some() { "internal" } else { "no" };
             let machine = live.as_ref().unwrap_or(&config);
             let xml = described(name, request, memory, machine);
@@ -173,9 +181,7 @@ async fn disks_of_running(
     request: &SnapshotRequest,
 ) -> Result<()> {
     let domain = Domain::of(vm.uuid);
-    let nodes = nodes(session, &domain, live).await?;
-    // A name that is there without libvirt's knowing was taken by somebody who was cut short.
-    delete_inside(session, &domain, &nodes, name).await;
+    let nodes = clear_inside(session, &domain, live, name).await?;
     let quiet = request.quiesce != Quiesce::No && guest::freeze(session, vm).await;
     let actions: Vec<_> = nodes
         .iter()
@@ -212,13 +218,16 @@ async fn tell(
     if quiet && let Some(marks) = machine.at_mut("metadata/polyvirt:vm") {
         marks.set(QUIET, "yes");
     }
+    let parent = session.current_snapshot(&domain).await?;
+    let parent =
+        parent.map(|p| Element::new("parent").holding(Element::new("name").saying(p.name)));
     let xml = described(name, request, "no", live)
+        .holding_all(parent)
         .holding(Element::new("state").saying("shutoff"))
         .holding(Element::new("creationTime").saying(unix_seconds()))
         .holding(machine);
-    Ok(session
-        .snapshot(&domain, &xml.to_string(), flags::REDEFINE)
-        .await?)
+    let flags = flags::REDEFINE | flags::CURRENT;
+    Ok(session.snapshot(&domain, &xml.to_string(), flags).await?)
 }
 
 async fn ask_qemu(
@@ -254,6 +263,18 @@ async fn nodes(session: &Session, domain: &Domain, live: &Machine) -> Result<Vec
     };
     let all: Option<Vec<_>> = files.iter().map(|disk| node(&disk.path)).collect();
     all.ok_or_else(|| errors::internal("QEMU does not know a disk of the VM by its file"))
+}
+
+/// A name that is there without libvirt's knowing was taken by somebody who was cut short. Gives QEMU's names of the disks.
+async fn clear_inside(
+    session: &Session,
+    domain: &Domain,
+    live: &Machine,
+    name: &str,
+) -> Result<Vec<String>> {
+    let nodes = nodes(session, domain, live).await?;
+    delete_inside(session, domain, &nodes, name).await;
+    Ok(nodes)
 }
 
 async fn delete_inside(session: &Session, domain: &Domain, nodes: &[String], name: &str) {
@@ -343,9 +364,10 @@ mod tests {
     #[test]
     fn a_snapshot_is_read_as_it_was_taken() {
         let text = "<domainsnapshot><name>s</name><description>d</description><creationTime>7</creationTime>
-            <memory snapshot='no'/><domain><metadata><polyvirt:vm xmlns:polyvirt='x' quiet='yes'/></metadata></domain></domainsnapshot>";
+            <parent><name>r</name></parent><memory snapshot='no'/><domain><metadata><polyvirt:vm xmlns:polyvirt='x' quiet='yes'/></metadata></domain></domainsnapshot>";
         let read = state(&parse(text).expect("sound").root);
         assert_eq!((read.taken, read.guest), (7, GuestDisks::Quiet));
         assert_eq!(read.contents, SnapshotContents::Disks);
+        assert_eq!(read.parent, Some("r".into()));
     }
 }

@@ -76,6 +76,19 @@ impl Pool {
         Ok(Self { named, folder })
     }
 
+    /// All pools of the host that can hold disks now.
+    pub(crate) async fn all(session: &Session) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for named in session.pools().await? {
+            match Self::open(session, &named.name, "").await {
+                Ok(pool) => all.push(pool),
+                Err(error) if is_of_another_kind(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.named.name
     }
@@ -87,6 +100,11 @@ impl Pool {
 
     pub(crate) async fn find(&self, session: &Session, volume: &str) -> Result<Option<Volume>> {
         Ok(session.volume(&self.named, volume).await?)
+    }
+
+    /// Has libvirt look at what is there.
+    pub(crate) async fn refresh(&self, session: &Session) -> Result<()> {
+        Ok(session.refresh(&self.named).await?)
     }
 
     pub(crate) async fn list(&self, session: &Session) -> Result<Vec<Volume>> {
@@ -209,6 +227,11 @@ pub(crate) enum Thickness {
     Thick,
 }
 
+/// Whether a pool is there, and not for disks, or not active. What cannot be asked is not taken for that.
+const fn is_of_another_kind(error: &ProviderError) -> bool {
+    matches!(error.kind, ErrorKind::Invalid | ErrorKind::Precondition)
+}
+
 fn absent(error: RpcError, name: &str, field: &str) -> ProviderError {
     if error.is(code::NO_STORAGE_POOL) {
         let message =
@@ -251,6 +274,17 @@ pub(crate) async fn facts(session: &Session, volume: &Volume) -> Result<Facts> {
         backing: xml.text_at("backingStore/path"),
         changed: xml.text_at("target/timestamps/mtime"),
     })
+}
+
+/// All bytes of a volume that is small.
+pub(crate) async fn read(session: &Session, volume: &Volume) -> Result<Vec<u8>> {
+    let mut stream = session.download(volume).await?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = stream.next().await? {
+        bytes.extend_from_slice(&piece);
+    }
+    stream.finish().await?;
+    Ok(bytes)
 }
 
 /// Makes a volume larger; one that is as large already stays so.

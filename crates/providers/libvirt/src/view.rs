@@ -37,7 +37,7 @@ pub(crate) fn state(seen: &Seen, host: &str) -> VmState {
         owner: marks.as_ref().and_then(|marks| marks.owner.clone()),
         revision: 0,
         stage: marks.as_ref().map_or(Stage::Whole, |marks| marks.stage),
-        power: power_of(u64::try_from(seen.power.0).unwrap_or(0)),
+        power: power(seen, marks.as_ref()),
         ips: now
             .nics
             .iter()
@@ -58,6 +58,12 @@ pub(crate) fn state(seen: &Seen, host: &str) -> VmState {
         snapshots: Some(seen.snapshots.clone()),
         details: details(seen, marks.as_ref()),
     }
+}
+
+/// A VM that is being moved stands still for a moment, or is started to be moved: that is not its power.
+fn power(seen: &Seen, marks: Option<&Marks>) -> PowerState {
+    let as_it_was = marks.and_then(Marks::leaves_as);
+    as_it_was.unwrap_or_else(|| power_of(u64::try_from(seen.power.0).unwrap_or(0)))
 }
 
 fn fault(power: (i32, i32)) -> String {
@@ -161,7 +167,9 @@ fn details(seen: &Seen, marks: Option<&Marks>) -> BTreeMap<String, String> {
     };
     let tags = marks.map(|marks| marks.tags.join(",")).unwrap_or_default();
     let image = marks.map(|marks| marks.image.clone()).unwrap_or_default();
-    [
+    let growths = now.marks.iter().flat_map(|marks| &marks.growths);
+    let growths = growths.map(|(disk, said)| (format!("fileSystem.{disk}"), said.clone()));
+    let known = [
         ("accelerator", now.facts.accelerator.clone()),
         ("machine", now.facts.machine.clone()),
         ("firmware", now.facts.firmware.clone()),
@@ -169,9 +177,10 @@ fn details(seen: &Seen, marks: Option<&Marks>) -> BTreeMap<String, String> {
         ("hostname", seen.guest.hostname.clone()),
         ("image", image),
         ("tags", tags),
-    ]
-    .into_iter()
-    .filter(|(_, value)| !value.is_empty())
-    .map(|(key, value)| (key.to_owned(), value))
-    .collect()
+    ];
+    let known = known.into_iter().map(|(key, said)| (key.to_owned(), said));
+    known
+        .chain(growths)
+        .filter(|(_, said)| !said.is_empty())
+        .collect()
 }

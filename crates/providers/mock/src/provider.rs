@@ -6,12 +6,12 @@ use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
     DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
     MigrationProgress, Owner, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated,
-    SnapshotRequest, VmRef, VmState,
+    SnapshotRequest, VmRef, VmState, VmUsage,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, Result, SnapshotId,
-    TaskId, VmId,
+    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, RequestId, Result,
+    SnapshotId, TaskId, VmId,
 };
 
 use crate::config::Offer;
@@ -206,6 +206,12 @@ impl Provider for Mock {
             .await
     }
 
+    async fn usage(&self) -> Result<Vec<VmUsage>> {
+        self.needs_extensions("the usage of VMs")?;
+        self.call(Rpc::GetUsage, |inner, now| Ok(inner.state.usage(now)))
+            .await
+    }
+
     async fn guest_exec(&self, vm: &VmRef, request: ExecRequest) -> Result<ExecOutput> {
         self.needs_extensions("commands in the guest")?;
         let ran = self
@@ -237,6 +243,15 @@ impl Provider for Mock {
         self.needs_extensions("moving VMs between hosts")?;
         self.call(Rpc::GetMigrationProgress, |inner, now| {
             inner.state.migration_progress(now, task)
+        })
+        .await
+    }
+
+    async fn cancel_migration(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
+        self.needs_extensions("stopping a move")?;
+        let vm = self.spoken(vm);
+        self.call(Rpc::CancelMigration, |inner, _| {
+            inner.state.cancel_migration(&vm, request)
         })
         .await
     }

@@ -75,6 +75,10 @@ rpcs! {
     Migrate,
     /// `migration_progress`
     GetMigrationProgress,
+    /// `cancel_migration`
+    CancelMigration,
+    /// `usage`
+    GetUsage,
 }
 
 impl Rpc {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use polyvirt_contract::model::{ExecOutput, ExecRequest};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
-use polyvirt_provider_kit::guest::{self, Told};
+use polyvirt_provider_kit::guest::{self, Quiet, Told};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST: Duration = Duration::from_millis(300);
 const SLOWEST: Duration = Duration::from_secs(10);
 const AT_REST: Duration = Duration::from_secs(120);
+/// How often a guest is let go on that did not.
+const THAW_AGAIN: Duration = Duration::from_secs(5);
 /// How often a command that runs is looked at: first, and at most.
 const LOOK: Duration = Duration::from_millis(20);
 const SLOWEST_LOOK: Duration = Duration::from_millis(500);
@@ -58,6 +60,9 @@ async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>, coming: u64) {
         if !vm.agent_stays(coming) {
             return;
         }
+        if vm.is_frozen() {
+            thaw_again(&core, &vm).await;
+        }
         match look(&vm).await {
             Ok(known) => {
                 let has_address = known.addresses.values().any(|list| !list.is_empty());
@@ -76,8 +81,13 @@ async fn keep_asking(core: Weak<Core>, vm: Weak<Vm>, coming: u64) {
             }
             Err(_) => pause = (pause * 2).min(SLOWEST),
         }
+        if vm.is_frozen() {
+            pause = THAW_AGAIN;
+        }
+        let freezes = vm.freezes.clone();
         drop((core, vm));
-        tokio::time::sleep(pause).await;
+        // A guest that was just left frozen does not wait for its turn.
+        let _ = tokio::time::timeout(pause, freezes.notified()).await;
     }
 }
 
@@ -100,19 +110,37 @@ pub(crate) async fn shut_down(vm: &Vm) -> Result<()> {
         .map(drop)
 }
 
-/// Makes the guest's file systems quiet while a snapshot is taken; false if that cannot be done. Whatever comes of it, the
-/// guest must be woken by [`thaw`].
-pub(crate) async fn freeze(vm: &Vm) -> bool {
-    vm.agent_is_open() && call(vm, "guest-fsfreeze-freeze", json!({})).await.is_ok()
+/// Makes the guest's file systems quiet while a snapshot is taken. Whatever comes of it, the guest must be woken by [`thaw`].
+pub(crate) async fn freeze(vm: &Vm) -> Quiet {
+    if !vm.agent_is_open() {
+        return Quiet::NotAsked;
+    }
+    match call(vm, "guest-fsfreeze-freeze", json!({})).await {
+        Ok(_) => Quiet::Yes,
+        Err(_) => Quiet::Perhaps,
+    }
 }
 
-/// Lets the guest's file systems go on. One that gave no answer to [`freeze`] may be quiet nevertheless.
-pub(crate) async fn thaw(vm: &Vm) {
-    if !vm.agent_is_open() {
+/// Lets the guest's file systems go on. That this failed is a fault of the VM, until it is mended by whoever follows the agent.
+pub(crate) async fn thaw(vm: &Vm, quiet: Quiet) {
+    if quiet == Quiet::NotAsked {
         return;
     }
     if let Err(error) = call(vm, "guest-fsfreeze-thaw", json!({})).await {
-        tracing::warn!(vm = %vm.uuid(), %error, "The guest's file systems may still be quiet");
+        tracing::warn!(vm = %vm.uuid(), %error, "The guest's file systems may still be frozen");
+        if quiet == Quiet::Yes {
+            vm.stays_frozen(guest::still_quiet(&error));
+        }
+    }
+}
+
+async fn thaw_again(core: &Core, vm: &Vm) {
+    let frozen = match call(vm, "guest-fsfreeze-thaw", json!({})).await {
+        Ok(_) => String::new(),
+        Err(error) => guest::still_quiet(&error),
+    };
+    if vm.guest(|guest| guest.frozen = frozen) {
+        vm.touch(core);
     }
 }
 
@@ -120,7 +148,7 @@ pub(crate) async fn thaw(vm: &Vm) {
 pub(crate) async fn wake(vm: &Vm) {
     let status = call(vm, "guest-fsfreeze-status", json!({})).await;
     if status.is_ok_and(|status| status == "frozen") {
-        thaw(vm).await;
+        thaw(vm, Quiet::Yes).await;
     }
 }
 

@@ -10,6 +10,7 @@ use polyvirt_contract::Result;
 use polyvirt_contract::model::{CloneMode, CloneVm, Cloned, NicSpec};
 use polyvirt_contract::rules::{self, CloneSize};
 use polyvirt_provider_kit::cards;
+use polyvirt_provider_kit::lineage::Lineage;
 
 use crate::core::Core;
 use crate::seed::{Documents, Guest};
@@ -114,13 +115,17 @@ fn as_new(source: &Record, uuid: Uuid, request: &CloneVm) -> Record {
         owner: request.owner.clone(),
         stage: Stage::Creating,
         hardware,
+        // A device of the host belongs to one VM.
+        devices: Vec::new(),
         pending: None,
         plugged: Plugged::default(),
         snapshots: Vec::new(),
+        lineage: Lineage::default(),
         last_request: None,
         running: false,
         starts: 0,
         fault: String::new(),
+        moving: None,
         ..source.clone()
     }
 }
@@ -239,9 +244,9 @@ async fn backup(
         };
         jobs.push((node.to_owned(), copy, sync));
     }
-    agent::freeze(source).await;
+    let quiet = agent::freeze(source).await;
     let begun = live.qmp.begin_backups(&jobs).await;
-    agent::thaw(source).await;
+    agent::thaw(source, quiet).await;
     begun?;
     live.qmp.finish_backups(&jobs).await
 }

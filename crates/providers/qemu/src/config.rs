@@ -1,21 +1,33 @@
 //! `qemu:///var/lib/polyvirt?maxStarts=2&user=polyvirt-qemu`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use polyvirt_disks::fetch::Reach;
+use polyvirt_provider_kit::devices::Devices;
 
 /// Options of the endpoint.
 const KEYS: &[&str] = &[
     "accel",
+    "devices",
     "emulator",
     "firmware",
+    "host",
     "imageDir",
     "imageHosts",
     "img",
     "maxStarts",
+    "moveAddress",
+    "moveListen",
+    "movePorts",
+    "moveStall",
     "user",
 ];
+/// Ports on which VMs from other hosts are waited for.
+const MOVE_PORTS: (u16, u16) = (49152, 49215);
+/// A move that gets nowhere for so long is given up.
+const MOVE_STALL: Duration = Duration::from_secs(30);
 
 /// How guests are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +63,36 @@ pub struct QemuConfig {
     pub image_hosts: Reach,
     /// How guests are run.
     pub accel: AccelChoice,
+    /// Devices of the host that VMs may have.
+    pub devices: Devices,
+    /// The name of this machine among others; `None` for the one that it has.
+    pub host: Option<String>,
+    /// Where VMs from other hosts come in.
+    pub moves: MoveConfig,
+}
+
+/// How VMs come from other hosts, and when one that goes there is called back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoveConfig {
+    /// Where other hosts reach this one; `None` for the address by which it is known to whoever moves VMs.
+    pub address: Option<String>,
+    /// The address to listen on; empty for all that the machine has.
+    pub listen: String,
+    /// The first and the last port.
+    pub ports: (u16, u16),
+    /// A move that gets nowhere for so long is given up.
+    pub stall: Duration,
+}
+
+impl Default for MoveConfig {
+    fn default() -> Self {
+        Self {
+            address: None,
+            listen: String::new(),
+            ports: MOVE_PORTS,
+            stall: MOVE_STALL,
+        }
+    }
 }
 
 /// Why a configuration could not be read.
@@ -93,6 +135,9 @@ impl QemuConfig {
             image_dirs: Vec::new(),
             image_hosts: Reach::default(),
             accel: AccelChoice::default(),
+            devices: Devices::default(),
+            host: None,
+            moves: MoveConfig::default(),
         }
     }
 
@@ -143,6 +188,25 @@ impl QemuConfig {
                     _ => return Err(bad("others or any")),
                 };
             }
+            "devices" => {
+                let want = "name@0000:41:00.0 or name@UUID for each device, with commas between them and none twice";
+                self.devices = Devices::parse(value).ok_or_else(|| bad(want))?;
+            }
+            "host" | "moveAddress" | "moveListen" if value.is_empty() => {
+                return Err(bad("a name or an address"));
+            }
+            "host" => self.host = Some(value.to_owned()),
+            "moveAddress" => self.moves.address = Some(value.to_owned()),
+            "moveListen" => value.clone_into(&mut self.moves.listen),
+            "movePorts" => {
+                let want = "two ports with a - between them, as in 49152-49215";
+                self.moves.ports = ports(value).ok_or_else(|| bad(want))?;
+            }
+            "moveStall" => {
+                let seconds = value.parse().ok().filter(|n| (1..=3600).contains(n));
+                let seconds = seconds.ok_or_else(|| bad("seconds, from 1 to 3600"))?;
+                self.moves.stall = Duration::from_secs(seconds);
+            }
             "accel" => {
                 self.accel = accel(value).ok_or_else(|| bad("try, kvm or tcg"))?;
             }
@@ -155,6 +219,13 @@ impl QemuConfig {
 /// Processors of this machine; two if nobody knows.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+}
+
+/// At least two: one for memory, one for disks.
+fn ports(text: &str) -> Option<(u16, u16)> {
+    let (first, last) = text.split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first > 0 && first < last).then_some((first, last))
 }
 
 fn accel(word: &str) -> Option<AccelChoice> {
@@ -186,6 +257,20 @@ mod tests {
     }
 
     #[test]
+    fn where_moves_come_in_is_read() {
+        let url = "qemu:///v?host=hv-a&moveAddress=10.0.0.1&moveListen=fd00::1&movePorts=5000-5001&moveStall=5";
+        let config = QemuConfig::from_url(url).expect("readable");
+        assert_eq!(config.host.as_deref(), Some("hv-a"));
+        let expected = MoveConfig {
+            address: Some("10.0.0.1".to_owned()),
+            listen: "fd00::1".to_owned(),
+            ports: (5000, 5001),
+            stall: Duration::from_secs(5),
+        };
+        assert_eq!(config.moves, expected);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_named() {
         for (url, word) in [
             ("mock://memory", "mock://memory"),
@@ -197,7 +282,11 @@ mod tests {
             ("qemu:///a?emulator=qemu", "absolute"),
             ("qemu:///a?accel=xen", "kvm"),
             ("qemu:///a?user=", "user"),
+            ("qemu:///a?devices=gpu", "name@0000:41:00.0"),
             ("qemu:///a?imageHosts=none", "others or any"),
+            ("qemu:///a?movePorts=5-5", "49152-49215"),
+            ("qemu:///a?moveStall=0", "seconds"),
+            ("qemu:///a?host=", "a name"),
         ] {
             let error = QemuConfig::from_url(url).expect_err(url).to_string();
             assert!(error.contains(word), "{url}: {error}");

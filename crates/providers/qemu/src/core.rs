@@ -61,7 +61,7 @@ impl Core {
             starts: Arc::new(Semaphore::new(config.max_starts)),
             admission: tokio::sync::Mutex::default(),
             stop: CancellationToken::new(),
-            host: host_name(),
+            host: config.host.clone().unwrap_or_else(host_name),
             vms: Mutex::default(),
             // Higher than any number of an earlier life, unless the clock was set back; records mend that.
             revision: AtomicU64::new(u64::try_from(now.as_micros()).unwrap_or(0)),
@@ -116,6 +116,9 @@ impl Core {
     pub(crate) fn remove(&self, vm: &Vm) {
         vm.record(|record| {
             self.lock().remove(&vm.uuid());
+            if record.comes() {
+                return;
+            }
             self.hub.publish(VmEvent::Gone {
                 id: vm.uuid().vm_id(),
                 identity: record.owner.as_ref().map(|owner| owner.identity.clone()),
@@ -124,9 +127,16 @@ impl Core {
         });
     }
 
+    /// Those that are told of: one that comes from another host is told of by that one.
+    fn shown(&self) -> impl Iterator<Item = Arc<Vm>> {
+        let all = self.all().into_iter();
+        all.filter(|vm| !vm.record(crate::state::Record::comes))
+    }
+
     pub(crate) fn by_id(&self, id: &VmId) -> Result<Arc<Vm>> {
         Uuid::parse(id.as_str())
             .and_then(|uuid| self.get(uuid))
+            .filter(|vm| !vm.record(crate::state::Record::comes))
             .ok_or_else(|| ProviderError::not_found(format!("The VM {id}")))
     }
 
@@ -138,7 +148,7 @@ impl Core {
                     .is_some_and(|owner| owner.identity == *identity)
             })
         };
-        self.all().into_iter().find(has)
+        self.shown().find(has)
     }
 
     pub(crate) fn by_name(&self, name: &str) -> Option<Arc<Vm>> {
@@ -164,8 +174,15 @@ impl Core {
         Err(ProviderError::new(ErrorKind::IdentityConflict, message))
     }
 
+    /// The same, if it can be changed now.
+    pub(crate) fn changeable(&self, vm: &VmRef) -> Result<Arc<Vm>> {
+        let found = self.allowed(vm)?;
+        found.must_stay()?;
+        Ok(found)
+    }
+
     pub(crate) fn states(&self) -> Vec<VmState> {
-        self.all().iter().map(|vm| vm.state()).collect()
+        self.shown().map(|vm| vm.state()).collect()
     }
 }
 

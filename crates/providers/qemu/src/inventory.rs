@@ -53,7 +53,7 @@ fn host(core: &Core) -> Host {
             .map(|(_, memory)| memory)
             .sum::<u64>()
             .min(memory_mib),
-        devices: BTreeMap::new(),
+        devices: core.config.devices.counts(),
         health: HostHealth::Ready,
     }
 }

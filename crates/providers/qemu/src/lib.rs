@@ -22,9 +22,11 @@ mod core;
 mod disk_info;
 mod errors;
 mod firmware;
+mod fleet;
 mod image;
 mod img;
 mod inventory;
+mod moving;
 mod network;
 mod offer;
 mod process;
@@ -38,5 +40,6 @@ mod vm;
 
 use polyvirt_provider_kit::{hub, tasks, uuid};
 
-pub use config::{AccelChoice, ConfigError, QemuConfig};
+pub use config::{AccelChoice, ConfigError, MoveConfig, QemuConfig};
+pub use fleet::{Fleet, FleetConfig, FleetConfigError};
 pub use provider::Qemu;

@@ -1,7 +1,5 @@
 //! What the provider says it can do. It says no more than it does.
 
-use std::collections::BTreeSet;
-
 use polyvirt_contract::{Capabilities, Extension, Features};
 
 /// Fields of the VirtualMachine, its class and its networks that act here.
@@ -29,6 +27,8 @@ const HONOURED: &[&str] = &[
     "spec.placement.host",
     "spec.powerState",
     "spec.resources.cpu",
+    "spec.resources.devices",
+    "spec.resources.gpu",
     "spec.resources.memoryMiB",
     "spec.snapshot.revertToRef",
     "spec.tags",
@@ -55,11 +55,13 @@ const HONOURED: &[&str] = &[
     "network.vsphere.vlan.vlanID",
 ];
 
+/// VMs are processes of this machine, and there is no other that they could be moved to.
 pub(crate) fn features() -> Features {
+    let can = |extension: &Extension| *extension != Extension::Migrate;
     Features {
         provider_type: "qemu".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        extensions: BTreeSet::from(Extension::ALL),
+        extensions: Extension::ALL.into_iter().filter(can).collect(),
         honoured_fields: Some(HONOURED.iter().map(ToString::to_string).collect()),
     }
 }

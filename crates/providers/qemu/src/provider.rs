@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskInfo, ExecOutput,
-    ExecRequest, Inventory, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated,
-    SnapshotRequest, VmRef, VmState,
+    ExecRequest, Handover, Inventory, Landing, Luggage, MoveState, PowerRequest, PrepareImage,
+    PreparedImage, Sending, SettleMove, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
@@ -17,7 +17,7 @@ use polyvirt_contract::{
 use crate::config::QemuConfig;
 use crate::core::Core;
 use crate::image::Source;
-use crate::{agent, clone, console, disk_info, image, inventory, offer, snapshot, vm};
+use crate::{agent, clone, console, disk_info, image, inventory, moving, offer, snapshot, vm};
 
 /// A provider that runs its VMs with QEMU on this machine.
 ///
@@ -73,15 +73,15 @@ impl Provider for Qemu {
     }
 
     async fn delete(&self, vm: &VmRef) -> Result<Option<TaskId>> {
-        vm::delete(&self.core, self.core.allowed(vm)?).await
+        vm::delete(&self.core, self.core.changeable(vm)?).await
     }
 
     async fn power(&self, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>> {
-        vm::power(&self.core, self.core.allowed(vm)?, request).await
+        vm::power(&self.core, self.core.changeable(vm)?, request).await
     }
 
     async fn reconfigure(&self, vm: &VmRef, desired: CreateVm) -> Result<Option<TaskId>> {
-        vm::reconfigure(&self.core, self.core.allowed(vm)?, desired).await
+        vm::reconfigure(&self.core, self.core.changeable(vm)?, desired).await
     }
 
     async fn describe(&self, vm: &VmId) -> Result<Option<VmState>> {
@@ -98,15 +98,15 @@ impl Provider for Qemu {
         vm: &VmRef,
         request: SnapshotRequest,
     ) -> Result<SnapshotCreated> {
-        snapshot::create(&self.core, self.core.allowed(vm)?, request).await
+        snapshot::create(&self.core, self.core.changeable(vm)?, request).await
     }
 
     async fn snapshot_delete(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
-        snapshot::delete(&self.core, self.core.allowed(vm)?, snapshot.clone()).await
+        snapshot::delete(&self.core, self.core.changeable(vm)?, snapshot.clone()).await
     }
 
     async fn snapshot_revert(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
-        snapshot::revert(&self.core, self.core.allowed(vm)?, snapshot.clone()).await
+        snapshot::revert(&self.core, self.core.changeable(vm)?, snapshot.clone()).await
     }
 
     async fn clone_vm(&self, request: CloneVm) -> Result<Cloned> {
@@ -149,6 +149,39 @@ impl Provider for Qemu {
 
     async fn inventory(&self) -> Result<Inventory> {
         Ok(inventory::inventory(&self.core))
+    }
+
+    async fn pack_vm(&self, handover: &Handover) -> Result<Luggage> {
+        moving::pack(&self.core, handover).await
+    }
+
+    async fn receive_vm(
+        &self,
+        handover: &Handover,
+        luggage: Luggage,
+        address: &str,
+    ) -> Result<Landing> {
+        moving::receive(&self.core, handover, &luggage, address).await
+    }
+
+    async fn send_vm(
+        &self,
+        handover: &Handover,
+        landing: &Landing,
+    ) -> Result<BoxStream<'static, Result<Sending>>> {
+        moving::send(&self.core, handover, landing)
+    }
+
+    async fn moves(&self, vm: Option<&VmId>) -> Result<Vec<MoveState>> {
+        Ok(moving::moves(&self.core, vm).await)
+    }
+
+    async fn settle_move(&self, settle: &SettleMove) -> Result<()> {
+        moving::settle(&self.core, settle).await
+    }
+
+    async fn usage(&self) -> Result<Vec<VmUsage>> {
+        Ok(vm::usage::of_all(&self.core))
     }
 
     async fn guest_exec(&self, vm: &VmRef, request: ExecRequest) -> Result<ExecOutput> {

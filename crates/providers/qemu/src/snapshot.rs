@@ -7,6 +7,7 @@ use polyvirt_contract::model::{
     GuestDisks, Quiesce, SnapshotContents, SnapshotCreated, SnapshotRequest, SnapshotState,
 };
 use polyvirt_contract::{ProviderError, Result, SnapshotId, TaskId};
+use polyvirt_provider_kit::guest::Quiet;
 use serde_json::json;
 
 use crate::core::Core;
@@ -101,10 +102,13 @@ async fn take(core: &Core, vm: &Vm, id: SnapshotId, request: &SnapshotRequest) -
         None => offline(core, vm, &record, "-c", &id).await.map(|()| false),
         Some(live) if memory => with_memory(&live, &record, &id).await.map(|()| false),
         Some(live) => {
-            let frozen = request.quiesce != Quiesce::No && agent::freeze(vm).await;
-            disks_of_running(vm, &live, &record, &id)
-                .await
-                .map(|()| frozen)
+            let quiet = match request.quiesce {
+                Quiesce::No => Quiet::NotAsked,
+                _ => agent::freeze(vm).await,
+            };
+            let taken = disks_of_running(&live, &record, &id).await;
+            agent::thaw(vm, quiet).await;
+            taken.map(|()| quiet == Quiet::Yes)
         }
     };
     match taken {
@@ -116,6 +120,7 @@ async fn take(core: &Core, vm: &Vm, id: SnapshotId, request: &SnapshotRequest) -
             if let Some(kept) = kept {
                 (kept.complete, kept.frozen) = (true, frozen);
             }
+            record.lineage.taken(&id);
         }),
         Err(error) => {
             discard(core, vm, &id).await?;
@@ -138,8 +143,8 @@ async fn with_memory(live: &Live, record: &Record, id: &SnapshotId) -> Result<()
     live.qmp.run_job("snapshot-save", "save", job, |_| ()).await
 }
 
-/// All disks at the same moment. The guest's file systems may have been made quiet for that, and go on afterwards.
-async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId) -> Result<()> {
+/// All disks at the same moment.
+async fn disks_of_running(live: &Live, record: &Record, id: &SnapshotId) -> Result<()> {
     let actions: Vec<_> = nodes(record)
         .into_iter()
         .map(|node| {
@@ -147,19 +152,19 @@ async fn disks_of_running(vm: &Vm, live: &Live, record: &Record, id: &SnapshotId
             json!({"type": "blockdev-snapshot-internal-sync", "data": data})
         })
         .collect();
-    let taken = live
-        .qmp
-        .execute("transaction", json!({"actions": actions}))
-        .await;
-    agent::thaw(vm).await;
-    taken?;
+    let actions = json!({"actions": actions});
+    live.qmp.execute("transaction", actions).await?;
     Ok(())
 }
 
 /// The snapshots that are whole, in the words of the contract.
 pub(crate) fn shown(record: &Record) -> Vec<SnapshotState> {
     let whole = record.snapshots.iter().filter(|snapshot| snapshot.complete);
-    whole.map(state).collect()
+    let with_parent = |snapshot: &Snapshot| SnapshotState {
+        parent: record.lineage.parent(&snapshot.id).cloned(),
+        ..state(snapshot)
+    };
+    whole.map(with_parent).collect()
 }
 
 fn state(snapshot: &Snapshot) -> SnapshotState {
@@ -180,6 +185,7 @@ fn state(snapshot: &Snapshot) -> SnapshotState {
         } else {
             GuestDisks::AsTheyWere
         },
+        parent: None,
     }
 }
 
@@ -259,6 +265,7 @@ pub(crate) async fn delete(
         }
         vm.update(&core_of_task, |record| {
             record.snapshots.retain(|s| s.id != id);
+            record.lineage.deleted(&id);
         })
     });
     begun.answer().await
@@ -314,6 +321,7 @@ async fn go_back(core: &Arc<Core>, vm: &Arc<Vm>, snapshot: &Snapshot) -> Result<
         record.hardware = snapshot.hardware.clone();
         record.plugged = snapshot.plugged.clone();
         record.pending = None;
+        record.lineage.reverted(&snapshot.id);
     })?;
     if snapshot.memory {
         vm.start(core, Begin::Snapshot(snapshot.id.as_str()))

@@ -25,15 +25,15 @@ use polyvirt_contract::grpc::{Target, TlsFiles};
 use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::provider::{NoWay, Place, Security, Way};
 use polyvirt_engine::runtime::key::ObjectKey;
-use polyvirt_pki::{Keyring, Lifetimes, Purpose, Subject, leaf};
+use polyvirt_pki::{Keyring, Lifetimes, MANAGER_NAME, Purpose, Subject, leaf};
 use polyvirt_plan::{Problem, Reason};
 use tempfile::TempDir;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::Dial;
+use crate::credentials;
 use crate::environment::{self, Callers};
-use crate::{MANAGER_NAME, credentials};
 use child::{Command, supervise};
 
 /// The name in the certificates of all children.
@@ -194,7 +194,7 @@ fn certificates(folder: &TempDir) -> Result<TlsFiles, Box<dyn std::error::Error>
     let keyring = Keyring::make(&lifetimes, now)?;
     let subject = |name: &str, purpose| Subject {
         name: name.to_owned(),
-        dns: vec![name.to_owned()],
+        names: vec![name.to_owned()],
         purpose,
     };
     let child = subject(CHILD_NAME, Purpose::Server);

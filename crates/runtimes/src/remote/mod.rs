@@ -47,9 +47,6 @@ use tls::{Certificates, OwnCertificates};
 use watch::Watched;
 use workload::Parts;
 
-/// The Secret with the certificate authority, in the manager's namespace.
-pub const AUTHORITY_SECRET: &str = "polyvirt-provider-ca";
-
 /// Makes and looks after the pods of Providers.
 pub struct Remote {
     client: Client,
@@ -62,15 +59,9 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Nothing is done before the first Provider needs it.
-    pub fn new(client: Client, settings: Settings) -> Self {
+    /// Nothing is done before the first Provider needs it. Certificates are signed by the keeper's authority.
+    pub fn new(client: Client, settings: Settings, keeper: Arc<Keeper>) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let keeper = Keeper::new(
-            client.clone(),
-            &settings.manager_namespace,
-            AUTHORITY_SECRET,
-            settings.lifetimes,
-        );
         Self {
             certificates: OwnCertificates::new(client.clone(), keeper),
             applied: Applied::new(client.clone()),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use polyvirt_api::infra::{Provider, ProviderType};
 use polyvirt_engine::provider::sessions::type_word;
-use polyvirt_pki::Lifetimes;
 use polyvirt_plan::{Problem, Reason};
 
 /// What the manager is told about the pods of providers.
@@ -20,7 +19,7 @@ pub struct Settings {
     pub serves: Vec<ProviderType>,
     /// The types whose code itself fetches images from where their URLs point.
     pub fetches: Vec<ProviderType>,
-    /// Where the manager runs: its certificate authority is there, and it alone may call providers.
+    /// Where the manager runs: it alone may call providers.
     pub manager_namespace: String,
     /// The labels of the manager's pods.
     pub manager_labels: BTreeMap<String, String>,
@@ -28,8 +27,6 @@ pub struct Settings {
     pub cluster_domain: String,
     /// Namespaces that the manager works in; empty for all.
     pub namespaces: Vec<String>,
-    /// How long certificates live.
-    pub lifetimes: Lifetimes,
 }
 
 /// Whose image a provider runs.

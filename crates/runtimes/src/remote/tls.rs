@@ -1,5 +1,6 @@
 //! The certificates of a provider's pods, and of the manager that calls them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use polyvirt_engine::provider::{NoWay, Security};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_pki::authority::mark;
 use polyvirt_pki::leaf::{self, Due, Notes};
-use polyvirt_pki::{Issued, Keeper, Keyring, Purpose, Subject};
+use polyvirt_pki::{Issued, Keeper, Keyring, MANAGER_NAME, Purpose, Subject};
 use polyvirt_plan::{Problem, Reason};
 use serde_json::json;
 use tokio::sync::{Mutex, watch};
@@ -21,7 +22,6 @@ use tokio::sync::{Mutex, watch};
 use super::names::{hosts, labels, tls_secret_name};
 use super::settings::Settings;
 use super::{apply, workload};
-use crate::MANAGER_NAME;
 use crate::address::{from_secret, is_plain, secret_of};
 
 /// What both sides of a connection have.
@@ -81,13 +81,13 @@ struct Manager {
 /// Certificates of the manager's own authority.
 pub struct OwnCertificates {
     client: Client,
-    keeper: Keeper,
+    keeper: Arc<Keeper>,
     manager: Mutex<Option<Manager>>,
 }
 
 impl OwnCertificates {
     /// Signed by the keeper's authority.
-    pub fn new(client: Client, keeper: Keeper) -> Self {
+    pub fn new(client: Client, keeper: Arc<Keeper>) -> Self {
         Self {
             client,
             keeper,
@@ -115,21 +115,15 @@ impl OwnCertificates {
             .map_err(|e| unavailable(&e))?;
         let (files, manager_until) = self.manager(&keyring, now).await?;
         let until = self.provider(settings, provider, &keyring, now).await?;
-        let turn = self
-            .keeper
-            .look_again(now)
-            .await
-            .map_err(|e| unavailable(&e))?;
-        let renewal = |until| self.keeper.lifetimes.renewal(until).duration_since(now);
-        let soonest = renewal(until.min(manager_until));
-        let soonest = Duration::try_from(soonest).unwrap_or(Duration::ZERO);
+        let look_again = self.keeper.look_again(until.min(manager_until), now).await;
+        let look_again = look_again.map_err(|e| unavailable(&e))?;
         Ok(Certificates {
             source: Some(TlsSource::live(files, host)),
             secret: Some(tls_secret_name(&ObjectKey::of(provider))),
             version: "own".to_owned(),
             trust: Some(mark(keyring.bundle().as_bytes())),
             security: Security::Own,
-            look_again: Some(soonest.min(turn).max(Duration::from_secs(1))),
+            look_again: Some(look_again.max(Duration::from_secs(1))),
         })
     }
 
@@ -142,7 +136,7 @@ impl OwnCertificates {
         let mut manager = self.manager.lock().await;
         let subject = Subject {
             name: MANAGER_NAME.to_owned(),
-            dns: vec![MANAGER_NAME.to_owned()],
+            names: vec![MANAGER_NAME.to_owned()],
             purpose: Purpose::Client,
         };
         let notes = manager.as_ref().map(|m| &m.notes);
@@ -178,7 +172,7 @@ impl OwnCertificates {
         )?;
         let subject = Subject {
             name: name.clone(),
-            dns: hosts(&key, &settings.cluster_domain),
+            names: hosts(&key, &settings.cluster_domain),
             purpose: Purpose::Server,
         };
         let known = found.as_ref().and_then(whole);

@@ -1,6 +1,7 @@
 //! A namespace with a Provider, and the runtime that looks after it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -8,7 +9,7 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use polyvirt_api::infra::{Provider, ProviderType};
 use polyvirt_engine::provider::{NoWay, Way};
-use polyvirt_pki::Lifetimes;
+use polyvirt_pki::{Keeper, Lifetimes};
 use polyvirt_runtimes::{Remote, Settings};
 use polyvirt_testkit::{install_crds, namespace, shared};
 use serde_json::{Value, json};
@@ -41,6 +42,10 @@ impl Lab {
     }
 
     pub async fn tuned(tune: impl FnOnce(&mut Settings)) -> Self {
+        Self::with(Lifetimes::default(), tune).await
+    }
+
+    pub async fn with(lifetimes: Lifetimes, tune: impl FnOnce(&mut Settings)) -> Self {
         let client = client().await;
         let namespace = namespace(&client, "remote").await.expect("made");
         let mut settings = Settings {
@@ -53,11 +58,12 @@ impl Lab {
             manager_labels: BTreeMap::from([("app".to_owned(), "manager".to_owned())]),
             cluster_domain: "cluster.local".to_owned(),
             namespaces: vec![namespace.clone()],
-            lifetimes: Lifetimes::default(),
         };
         tune(&mut settings);
+        let home = &settings.manager_namespace;
+        let keeper = Arc::new(Keeper::new(client.clone(), home, lifetimes));
         Self {
-            remote: Remote::new(client.clone(), settings),
+            remote: Remote::new(client.clone(), settings, keeper),
             client,
             namespace,
         }

@@ -40,21 +40,59 @@ async fn new_credentials_replace_the_pods_of_their_provider_alone() {
     assert_eq!(lab.deployment("other").await, others);
 }
 
-#[tokio::test]
-async fn a_new_endpoint_replaces_pods_and_a_note_on_the_provider_does_not() {
-    let lab = Lab::new().await;
+/// The Deployment of a mock with another value at this path of its spec.
+async fn deployed_with(lab: &Lab, name: &str, path: &str, value: Value) -> Value {
     let mut spec = mock();
-    let provider = lab.provider("moving", spec.clone()).await;
+    *path.split('.').fold(&mut spec, |part, key| &mut part[key]) = value;
+    let provider = lab.provider(name, spec).await;
     lab.way(&provider).await.expect("made");
-    let before = lab.deployment("moving").await;
-    spec["healthCheck"] = json!({"interval": "1m"});
-    let provider = lab.provider("moving", spec.clone()).await;
-    lab.way(&provider).await.expect("made");
-    assert_eq!(lab.deployment("moving").await, before);
-    spec["endpoint"] = json!("mock://memory?seed=2");
-    let provider = lab.provider("moving", spec).await;
-    lab.way(&provider).await.expect("made");
-    assert_ne!(template(&lab.deployment("moving").await), template(&before));
+    lab.deployment(name).await
+}
+
+#[tokio::test]
+async fn what_pods_are_made_of_replaces_them_and_nothing_else_does() {
+    let lab = Lab::new().await;
+    let keyring = polyvirt_pki::Keyring::make(&Lifetimes::default(), Timestamp::now());
+    let authority = keyring.expect("made").signing().kept();
+    let parts = [
+        ("tls.crt", authority.certificate.as_str()),
+        ("tls.key", authority.key.as_str()),
+        ("ca.crt", authority.certificate.as_str()),
+    ];
+    lab.secret("mine", &parts).await;
+    let as_it_was = ("type", json!("mock"));
+    let deployed = async |name, (path, value): (&str, Value)| {
+        template(&deployed_with(&lab, name, path, value).await)
+    };
+    let others = deployed("other", as_it_was.clone()).await;
+    let before = deployed("moving", as_it_was.clone()).await;
+    for change in [
+        ("endpoint", json!("mock://memory?seed=2")),
+        ("runtime.image", json!("else.test/p:1")),
+        ("runtime.service.port", json!(9090)),
+        ("runtime.service.tls.enabled", json!(false)),
+        ("runtime.service.tls.secretRef", json!({"name": "mine"})),
+    ] {
+        assert_ne!(
+            deployed("moving", change.clone()).await,
+            before,
+            "{change:?}"
+        );
+        let back = deployed("moving", as_it_was.clone()).await;
+        assert_eq!(back, before, "back from {change:?}");
+    }
+    for change in [
+        ("healthCheck.interval", json!("1m")),
+        ("rateLimit", json!({"qps": 5, "burst": 9})),
+        ("runtime.service.tls.enabled", json!(true)),
+    ] {
+        assert_eq!(
+            deployed("moving", change.clone()).await,
+            before,
+            "{change:?}"
+        );
+    }
+    assert_eq!(template(&lab.deployment("other").await), others);
 }
 
 async fn certificate(lab: &Lab, provider: &str) -> (Value, Value) {
@@ -72,7 +110,7 @@ async fn certificates_and_their_authority_are_renewed_and_our_pods_stay() {
         leaf: Duration::from_secs(6),
         spread: Duration::from_secs(1),
     };
-    let lab = Lab::tuned(|settings| settings.lifetimes = lifetimes).await;
+    let lab = Lab::with(lifetimes, |_| ()).await;
     let provider = lab.provider("fresh", mock()).await;
     let theirs = json!({"type": "mock", "runtime": {"mode": "Remote", "image": "else.test/p:1"}});
     let foreign = lab.provider("foreign", theirs).await;

@@ -21,6 +21,28 @@ pub fn refusal(vm: &Value) -> Option<String> {
         .or_else(|| volumes(vm))
 }
 
+/// Why KubeVirt would refuse a patch that a copy is made with. It reads them without a parser.
+pub(super) fn patch_refusal(patch: &str) -> Option<String> {
+    let pieces = patch.trim_matches(['{', '}']).split(',');
+    for (key, value) in pieces.map(|piece| piece.split_once(':').unwrap_or((piece, ":"))) {
+        if value.contains(':') {
+            return Some(format!("patch format is not valid: {key}"));
+        }
+        let places = [
+            "\"/spec/",
+            "\"/metadata/labels/",
+            "\"/metadata/annotations/",
+        ];
+        let fits = places.iter().any(|place| value.trim().starts_with(place));
+        if key.trim() == "\"path\"" && !fits {
+            return Some(format!(
+                "patching is valid only for elements under /spec/: {value}"
+            ));
+        }
+    }
+    None
+}
+
 fn list<'a>(vm: &'a Value, path: &str) -> &'a [Value] {
     let found = vm.pointer(&format!("{TEMPLATE}{path}"));
     found.and_then(Value::as_array).map_or(&[], Vec::as_slice)
@@ -254,6 +276,27 @@ mod tests {
 
     fn card(card: Value) -> Value {
         devices(json!({"interfaces": [card]}))
+    }
+
+    #[test]
+    fn patches_are_read_as_kubevirt_reads_them() {
+        for (patch, taken) in [
+            (
+                r#"{"op": "add", "path": "/spec/runStrategy", "value": "Halted"}"#,
+                true,
+            ),
+            (r#"{"op":"add","path":"/spec/x","value":{}}"#, true),
+            (
+                r#"{"op":"add","path":"/metadata/labels/a~1b","value":"c"}"#,
+                true,
+            ),
+            (r#"{"op":"add","path":"/metadata/name","value":"c"}"#, false),
+            (r#"{"op":"add","path":"/spec/x","value":{"a":1}}"#, false),
+            (r#"{"op":"add","path":"/spec/x","value":"02:00"}"#, false),
+            (r#"{"op":"add","path":"/spec/x","value":"a,b"}"#, false),
+        ] {
+            assert_eq!(patch_refusal(patch).is_none(), taken, "{patch}");
+        }
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::admission;
+use super::crds::plural;
 
 const MANAGER: &str = "kubevirt-simulator";
 /// The nodes that machines run on.
@@ -64,11 +65,7 @@ fn resource([group, version, kind]: [&str; 3]) -> ApiResource {
             group => format!("{group}/{version}"),
         },
         kind: kind.to_owned(),
-        plural: match kind {
-            "StorageClass" => "storageclasses".to_owned(),
-            "ValidatingAdmissionPolicy" => "validatingadmissionpolicies".to_owned(),
-            kind => format!("{}s", kind.to_ascii_lowercase()),
-        },
+        plural: plural(kind),
     }
 }
 
@@ -197,6 +194,12 @@ impl World {
             .await?;
         let profile = ["cdi.kubevirt.io", "v1beta1", "StorageProfile"];
         self.put(profile, &storage_profile()).await
+    }
+
+    /// All objects of a kind that has no controller here.
+    pub(super) async fn all_of(&self, words: [&str; 3]) -> kube::Result<Vec<DynamicObject>> {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource(words));
+        Ok(api.list(&ListParams::default()).await?.items)
     }
 
     /// KubeVirt's own object.

@@ -5,6 +5,7 @@ use kube::core::DynamicObject;
 use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
+use super::admission;
 use super::cluster::{Kind, World};
 
 /// Where a snapshot keeps the machine that it is of.
@@ -185,7 +186,16 @@ fn patch(clone: &DynamicObject, copy: &mut Value) -> Patched {
         .data
         .pointer("/spec/patches")
         .and_then(Value::as_array);
+    let addresses = clone
+        .data
+        .pointer("/spec/newMacAddresses")
+        .and_then(Value::as_object);
+    for address in addresses.into_iter().flatten() {
+        let as_patch = json!({"value": address.1}).to_string();
+        admission::patch_refusal(&as_patch).map_or(Ok(()), Err)?;
+    }
     for text in patches.into_iter().flatten().filter_map(Value::as_str) {
+        admission::patch_refusal(text).map_or(Ok(()), Err)?;
         let operation = serde_json::from_str(text).map_err(|error| error.to_string())?;
         json_patch::patch(copy, &[operation]).map_err(|error| error.to_string())?;
     }

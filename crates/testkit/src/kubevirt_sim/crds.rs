@@ -37,6 +37,13 @@ const KINDS: &[(&str, &str, &str, &str, Status)] = &[
     ),
     ("kubevirt.io", "v1", "KubeVirt", "Namespaced", Status::Apart),
     (
+        "migrations.kubevirt.io",
+        "v1alpha1",
+        "MigrationPolicy",
+        "Cluster",
+        Status::Apart,
+    ),
+    (
         "cdi.kubevirt.io",
         "v1beta1",
         "DataVolume",
@@ -83,7 +90,7 @@ const KINDS: &[(&str, &str, &str, &str, Status)] = &[
 /// The resource definitions of the simulator.
 pub fn definitions() -> Result<Vec<CustomResourceDefinition>, Error> {
     let kinds = KINDS.iter().map(|(group, version, kind, scope, status)| {
-        let plural = format!("{}s", kind.to_ascii_lowercase());
+        let plural = plural(kind);
         definition(group, version, kind, &plural, scope, *status)
     });
     let networks = definition(
@@ -98,6 +105,16 @@ pub fn definitions() -> Result<Vec<CustomResourceDefinition>, Error> {
         .chain([networks])
         .map(|value| serde_json::from_value(value).map_err(Error::from))
         .collect()
+}
+
+/// As Kubernetes forms it.
+pub(super) fn plural(kind: &str) -> String {
+    let word = kind.to_ascii_lowercase();
+    match word.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if word.ends_with("ss") => format!("{word}es"),
+        None => format!("{word}s"),
+    }
 }
 
 fn definition(

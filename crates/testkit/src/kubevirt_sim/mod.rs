@@ -10,6 +10,7 @@
 //! ([`FAULT`]) and by addresses: an image of a host that ends in `.invalid` cannot be fetched.
 
 mod admission;
+mod callers;
 mod cluster;
 mod copies;
 mod crds;

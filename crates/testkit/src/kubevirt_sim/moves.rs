@@ -42,7 +42,8 @@ pub(super) async fn pass(world: &World, object: &DynamicObject) -> kube::Result<
     let source = instance.data.pointer("/status/nodeName");
     let source = source.and_then(Value::as_str).unwrap_or_default();
     let target = target(object, source);
-    let state = json!({"sourceNode": source, "targetNode": target, "mode": "PreCopy"});
+    let mut state = json!({"sourceNode": source, "targetNode": target, "mode": "PreCopy"});
+    obey(world, &instance, &mut state).await?;
     let next = PHASES
         .iter()
         .position(|p| *p == phase)
@@ -58,19 +59,45 @@ pub(super) async fn pass(world: &World, object: &DynamicObject) -> kube::Result<
             .get(FAULT)
             .is_some_and(|f| f == "Immovable") =>
         {
-            let mut state = state;
             state["failed"] = json!(true);
             state["failureReason"] = json!("the machine writes faster than it can be copied");
             end(world, object, "Failed", state).await
         }
         None => {
-            let mut state = state;
             state["completed"] = json!(true);
             let moved = json!({"status": {"nodeName": target, "migrationState": state}});
             world.change(Kind::Vmi, &instance, &moved).await?;
             end(world, object, "Succeeded", state).await
         }
     }
+}
+
+/// Moves go as the policy says that names the machine by most labels.
+async fn obey(world: &World, instance: &DynamicObject, state: &mut Value) -> kube::Result<()> {
+    let kind = ["migrations.kubevirt.io", "v1alpha1", "MigrationPolicy"];
+    let policies = world.all_of(kind).await?;
+    let fits = |policy: &DynamicObject| {
+        let selector = policy
+            .data
+            .pointer("/spec/selectors/virtualMachineInstanceSelector")?
+            .as_object()?;
+        let has = |(key, value): (&String, &Value)| {
+            instance.labels().get(key).map(String::as_str) == value.as_str()
+        };
+        selector.iter().all(has).then_some(selector.len())
+    };
+    // What a move before this one went by is forgotten.
+    state["migrationPolicyName"] = Value::Null;
+    state["migrationConfiguration"] = Value::Null;
+    let matching = policies.iter().filter_map(|p| Some((fits(p)?, p)));
+    if let Some((_, policy)) = matching.max_by_key(|(labels, _)| *labels) {
+        state["migrationPolicyName"] = json!(policy.name_any());
+        state["migrationConfiguration"] = policy.data["spec"].clone();
+        if let Some(told) = state["migrationConfiguration"].as_object_mut() {
+            told.remove("selectors");
+        }
+    }
+    Ok(())
 }
 
 async fn end(

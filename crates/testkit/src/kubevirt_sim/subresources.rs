@@ -1,5 +1,5 @@
 //! What KubeVirt does beside its objects: stop, start, restart, pause, and consoles. An API server of its own on loopback, to
-//! which the real one hands requests on, as it does to virt-api.
+//! which the real one hands requests on, as it does to virt-api; nobody else gets in ([`callers`]).
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, put};
 use axum::{Json, Router};
@@ -22,16 +23,19 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::callers;
 use super::cluster::{Kind, World};
 use crate::Error;
 use crate::error::Doing as _;
 
-const GROUP: &str = "subresources.kubevirt.io";
-const ROOT: &str = "/apis/subresources.kubevirt.io/v1";
+pub(super) const GROUP: &str = "subresources.kubevirt.io";
+pub(super) const ROOT: &str = "/apis/subresources.kubevirt.io/v1";
 const NAMESPACE: &str = "kubevirt";
 const SERVICE: &str = "virt-api";
 /// How long the API server may take to find us.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// What a screen says first.
+const VNC: &str = "RFB 003.008\n";
 /// What a guest says first.
 const GREETING: &str = "Simulated Linux on ttyS0\r\n\r\nlogin: ";
 /// The protocol of consoles: bytes, and nothing around them.
@@ -55,7 +59,7 @@ impl Server {
         let made = rcgen::generate_simple_self_signed([name])?;
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let tls = ServerConfig::builder()
-            .with_no_client_auth()
+            .with_client_cert_verifier(callers::verifier(&world).await?)
             .with_single_cert(vec![made.cert.der().clone()], PrivateKeyDer::from(key))?;
         world.announce(port, made.cert.pem()).await?;
         Ok(Self {
@@ -137,7 +141,8 @@ fn routes(world: Arc<World>) -> Router {
         .route(&format!("{vmi}/pause"), put(pause))
         .route(&format!("{vmi}/unpause"), put(unpause))
         .route(&format!("{vmi}/console"), get(console))
-        .route(&format!("{vmi}/vnc"), get(console))
+        .route(&format!("{vmi}/vnc"), get(screen))
+        .layer(from_fn_with_state(world.clone(), callers::admit))
         .with_state(world)
 }
 
@@ -210,20 +215,35 @@ async fn found(world: &World, kind: Kind, place: &(String, String)) -> Option<Dy
 }
 
 async fn console(State(world): Shared, Path(place): Named, upgrade: WebSocketUpgrade) -> Response {
-    match found(&world, Kind::Vmi, &place).await {
+    attach(&world, &place, upgrade, |name| {
+        format!("{name}: {GREETING}")
+    })
+    .await
+}
+
+async fn screen(State(world): Shared, Path(place): Named, upgrade: WebSocketUpgrade) -> Response {
+    attach(&world, &place, upgrade, |_| VNC.to_owned()).await
+}
+
+async fn attach(
+    world: &World,
+    place: &(String, String),
+    upgrade: WebSocketUpgrade,
+    greeting: impl Fn(&str) -> String,
+) -> Response {
+    match found(world, Kind::Vmi, place).await {
         Some(instance) => {
-            let name = instance.name_any();
+            let greeting = greeting(&instance.name_any());
             upgrade
                 .protocols([PLAIN])
-                .on_upgrade(move |socket| guest(socket, name))
+                .on_upgrade(move |socket| guest(socket, greeting))
         }
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-/// A guest that says who it is, and repeats what it is told.
-async fn guest(mut socket: WebSocket, name: String) {
-    let greeting = format!("{name}: {GREETING}");
+/// A guest that says its greeting, and repeats what it is told.
+async fn guest(mut socket: WebSocket, greeting: String) {
     let mut next = Message::Binary(greeting.into_bytes().into());
     while socket.send(next).await.is_ok() {
         next = loop {

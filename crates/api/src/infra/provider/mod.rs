@@ -96,6 +96,10 @@ pub struct ProviderSpec {
     /// a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overcommit: Option<Overcommit>,
+    /// Hosts that the scheduler puts no more VMs on. Those that are there stay; `polyvirt host drain` moves them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "set"))]
+    pub cordoned_hosts: Vec<String>,
     /// How many calls a second the provider gets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
@@ -120,6 +124,7 @@ impl ProviderSpec {
             insecure_skip_verify: false,
             defaults: None,
             overcommit: None,
+            cordoned_hosts: Vec::new(),
             rate_limit: None,
             health_check: None,
             connection_pooling: None,

@@ -322,4 +322,6 @@ pub enum ProviderFeature {
     Identity,
     /// VMs moved to another host.
     Migrate,
+    /// What VMs use.
+    Usage,
 }

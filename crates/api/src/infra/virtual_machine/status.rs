@@ -16,7 +16,7 @@ pub struct VirtualMachineStatus {
     /// Id of the VM on the provider. Empty until it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Where the VM stands: Pending, Provisioning, Running, Stopped, Reconfiguring, Deleting or
+    /// Where the VM stands: Pending, Provisioning, Running, Stopped, Reconfiguring, Migrating, Deleting or
     /// Failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<VMPhase>,
@@ -280,6 +280,8 @@ pub enum VMPhase {
     Stopped,
     /// It is being changed.
     Reconfiguring,
+    /// It moves to another host.
+    Migrating,
     /// It is being removed.
     Deleting,
     /// It needs a change of the spec, or help.

@@ -61,7 +61,7 @@ pub struct VsphereImageSource {
     #[serde(rename = "ovaURL", skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^https?://.*\.(ova|ovf)$"))]
     pub ova_url: Option<String>,
-    /// Digest of the download, in hexadecimal.
+    /// Digest of the download, in hexadecimal, or the address of the list in which its publisher keeps the digests of the day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
     /// How the digest was made: md5, sha1, sha256 or sha512. Defaults to sha256.
@@ -109,7 +109,7 @@ pub struct LibvirtImageSource {
     pub storage_pool: Option<String>,
     /// Format of the image: qcow2, raw, vmdk, vhd, vhdx, iso, ova or ovf. Defaults to qcow2.
     pub format: ImageFormat,
-    /// Digest of the image, in hexadecimal.
+    /// Digest of the image, in hexadecimal, or the address of the list in which its publisher keeps the digests of the day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
     /// How the digest was made: md5, sha1, sha256 or sha512. Defaults to sha256.
@@ -172,7 +172,7 @@ pub struct HttpImageSource {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20))]
     pub headers: BTreeMap<String, String>,
-    /// Digest of the download, in hexadecimal.
+    /// Digest of the download, in hexadecimal, or the address of the list in which its publisher keeps the digests of the day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
     /// How the digest was made: md5, sha1, sha256 or sha512. Defaults to sha256.

@@ -1,5 +1,6 @@
-//! VMMigration: a move of a VM to another provider.
+//! VMMigration: a move of a VM to another host of its provider, or to another provider.
 
+mod live;
 mod status;
 mod storage;
 
@@ -16,6 +17,7 @@ use crate::infra::{
 };
 use crate::schema::{LABEL, NAME};
 
+pub use live::*;
 pub use status::*;
 pub use storage::*;
 
@@ -23,7 +25,7 @@ const FIXED_ONCE_BEGUN: &str = "!has(oldSelf.status) || !has(oldSelf.status.star
     || self.spec.source.vmRef == oldSelf.spec.source.vmRef \
     && self.spec.target == oldSelf.spec.target";
 
-/// A move of a virtual machine from one provider to another.
+/// A move of a virtual machine to another host, or to another provider.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infra.virtrigaud.io",
@@ -36,7 +38,7 @@ const FIXED_ONCE_BEGUN: &str = "!has(oldSelf.status) || !has(oldSelf.status.star
     namespaced,
     status = "VMMigrationStatus",
     derive = "PartialEq",
-    doc = "A move of a virtual machine from one provider to another.",
+    doc = "A move of a virtual machine to another host of its provider, or to another provider.",
     validation = Rule::new(FIXED_ONCE_BEGUN)
         .message("The migration has begun: make another VMMigration"),
     printcolumn(
@@ -53,6 +55,11 @@ const FIXED_ONCE_BEGUN: &str = "!has(oldSelf.status) || !has(oldSelf.status.star
         name = "Provider",
         type_ = "string",
         json_path = ".spec.target.providerRef.name"
+    ),
+    printcolumn(
+        name = "Host",
+        type_ = "string",
+        json_path = ".status.hostMove.targetHost"
     ),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
@@ -76,11 +83,15 @@ const FIXED_ONCE_BEGUN: &str = "!has(oldSelf.status) || !has(oldSelf.status.star
 pub struct VMMigrationSpec {
     /// The virtual machine to move.
     pub source: MigrationSource,
-    /// The virtual machine to make.
+    /// Where it goes.
     pub target: MigrationTarget,
     /// How to move. Absent means all defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<MigrationOptions>,
+    /// Whether to stop the move: the VM goes on where it was. What has arrived stays there. Deleting the object does the
+    /// same. Defaults to false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancel: bool,
     /// Where disks are staged when the two providers cannot reach each other. Absent means that
     /// they are streamed straight across.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,21 +137,21 @@ impl Default for MigrationSource {
     }
 }
 
-/// The virtual machine that a migration makes. Give name or vmRef.
+/// Where a migration leads: to another host of the same Provider, or to a virtual machine that is made on another one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    rule(
-        "has(self.name) || has(self.vmRef)",
-        "Give name, the name of the VirtualMachine to make",
-    ),
     rule(
         "!has(self.name) || !has(self.vmRef) || self.name == self.vmRef.name",
         "name and vmRef.name must be the same: give one of them",
     ),
 ]))]
 pub struct MigrationTarget {
-    /// Name of the VirtualMachine.
+    /// The host to move to, for a move within one Provider. Absent means that one is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub host: Option<String>,
+    /// Name of the VirtualMachine on the other Provider. Absent means that of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = NAME))]
     pub name: Option<String>,
@@ -151,7 +162,7 @@ pub struct MigrationTarget {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), regex(pattern = LABEL))]
     pub namespace: Option<String>,
-    /// The Provider to move to.
+    /// The Provider to move to. That of the source means a move to another of its hosts.
     pub provider_ref: ObjectRef,
     /// The VMClass of the target. Absent means that of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,6 +199,9 @@ pub struct MigrationTarget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MigrationOptions {
+    /// How memory is moved, for a move within one Provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveMigration>,
     /// Format of the disks on the target: qcow2, vmdk or raw. Absent means the one that the
     /// target prefers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,6 +226,7 @@ pub struct MigrationOptions {
 impl Default for MigrationOptions {
     fn default() -> Self {
         Self {
+            live: None,
             disk_format: None,
             compress: false,
             verify_checksums: true,

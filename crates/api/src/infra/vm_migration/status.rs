@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::infra::LocalRef;
+use crate::infra::{HostMove, LocalRef};
 
 /// What is known of the migration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,12 +13,16 @@ use crate::infra::LocalRef;
 #[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMMigrationStatus {
     /// Where the migration stands: Pending, Validating, Snapshotting, Exporting, Transferring,
-    /// Converting, Importing, Creating, Validating-Target, Ready or Failed.
+    /// Converting, Importing, Creating, Validating-Target, Ready, Failed or Cancelled. A move between
+    /// hosts is Pending, Transferring, then Ready, Failed or Cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<MigrationPhase>,
     /// One sentence about the phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The move between hosts of one Provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_move: Option<Box<HostMove>>,
     /// The VirtualMachine that was made.
     #[serde(rename = "targetVMRef", skip_serializing_if = "Option::is_none")]
     pub target_vm_ref: Option<LocalRef>,
@@ -209,4 +213,6 @@ pub enum MigrationPhase {
     Ready,
     /// It could not be done.
     Failed,
+    /// It was stopped.
+    Cancelled,
 }

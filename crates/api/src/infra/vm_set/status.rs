@@ -110,7 +110,7 @@ pub struct FailedMember {
 pub struct SetMember {
     /// Name of the virtual machine.
     pub name: String,
-    /// Where it stands: Pending, Provisioning, Running, Stopped, Reconfiguring, Deleting or
+    /// Where it stands: Pending, Provisioning, Running, Stopped, Reconfiguring, Migrating, Deleting or
     /// Failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<VMPhase>,

@@ -2,6 +2,7 @@
 
 mod calls;
 mod extensions;
+mod handover;
 mod peer;
 mod provider;
 mod streams;

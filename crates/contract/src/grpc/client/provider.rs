@@ -5,12 +5,12 @@ use futures::stream::BoxStream;
 
 use crate::capabilities::{Capabilities, Features};
 use crate::error::{ErrorKind, ProviderError};
-use crate::ids::{Identity, SnapshotId, TaskId, VmId};
+use crate::ids::{Identity, RequestId, SnapshotId, TaskId, VmId};
 use crate::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
-    MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
-    VmRef, VmState,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, Handover, ImportDisk, Inventory, Landing,
+    Luggage, MigrateVm, MigrationProgress, MoveState, PowerRequest, PrepareImage, PreparedImage,
+    Sending, SettleMove, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
 };
 use crate::provider::{Provider, Result};
 use crate::watch::{TaskState, VmEvent};
@@ -287,6 +287,55 @@ impl Provider for Client {
         let mut client = self.ext.clone();
         let answer = self.extended(limit, client.get_migration_progress(sent));
         Ok(required(answer.await?, "moving VMs between hosts")?.into())
+    }
+
+    async fn cancel_migration(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
+        let message = ext::CancelMigrationRequest {
+            vm_id: vm.id.to_string(),
+            request_id: request.to_string(),
+        };
+        let sent = self.request_for(Call::CancelMigration, message, vm.owner.as_ref());
+        let limit = self.deadlines.of(Call::CancelMigration);
+        let mut client = self.ext.clone();
+        let answer = self.extended(limit, client.cancel_migration(sent)).await?;
+        required(answer, "stopping a move").map(drop)
+    }
+
+    async fn pack_vm(&self, handover: &Handover) -> Result<Luggage> {
+        self.pack(handover).await
+    }
+
+    async fn receive_vm(
+        &self,
+        handover: &Handover,
+        luggage: Luggage,
+        address: &str,
+    ) -> Result<Landing> {
+        self.receive(handover, luggage, address).await
+    }
+
+    async fn send_vm(
+        &self,
+        handover: &Handover,
+        landing: &Landing,
+    ) -> Result<BoxStream<'static, Result<Sending>>> {
+        self.send(handover, landing).await
+    }
+
+    async fn moves(&self, vm: Option<&VmId>) -> Result<Vec<MoveState>> {
+        self.list_moves(vm).await
+    }
+
+    async fn settle_move(&self, settle: &SettleMove) -> Result<()> {
+        self.settle(settle).await
+    }
+
+    async fn usage(&self) -> Result<Vec<VmUsage>> {
+        let sent = self.request(Call::GetUsage, ext::GetUsageRequest {});
+        let limit = self.deadlines.of(Call::GetUsage);
+        let mut client = self.ext.clone();
+        let answer = self.extended(limit, client.get_usage(sent)).await?;
+        Ok(required(answer, "the usage of VMs")?.into())
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

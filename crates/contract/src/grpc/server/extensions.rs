@@ -7,12 +7,14 @@ use futures::stream::{self, BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::{ErrorKind, ProviderError};
-use crate::model::{PreparedImage, VmState};
+use crate::ids::{RequestId, VmId};
+use crate::model::{Landing, Luggage, PreparedImage, SettleMove, VmState};
 use crate::provider;
 use crate::watch::VmEvent;
 use crate::wire::ext;
 use crate::wire::ext::extensions_server::Extensions;
 use crate::wire::ext::find_vm_request::By;
+use crate::wire::handover;
 
 use super::super::status::to_status;
 use super::{Answer, Server, answer, console, vm_id, vm_ref};
@@ -27,6 +29,7 @@ impl Extensions for Server {
     type ListVmsStream = Parts<ext::ListVmsResponse>;
     type WatchStream = Parts<ext::VmEvent>;
     type ConsoleStream = Parts<ext::ConsoleResponse>;
+    type SendVmStream = Parts<ext::SendVmResponse>;
 
     async fn get_features(
         &self,
@@ -105,6 +108,69 @@ impl Extensions for Server {
     ) -> Answer<ext::GetMigrationProgressResponse> {
         let task = request.into_inner().task_id;
         answer(self.provider.migration_progress(&task.into()).await)
+    }
+
+    async fn cancel_migration(
+        &self,
+        request: Request<ext::CancelMigrationRequest>,
+    ) -> Answer<ext::CancelMigrationResponse> {
+        let (metadata, _, message) = request.into_parts();
+        let vm = vm_ref(&metadata, message.vm_id)?;
+        let request = RequestId::from(message.request_id);
+        let stopped = self.provider.cancel_migration(&vm, &request).await;
+        answer(stopped.map(|()| ext::CancelMigrationResponse {}))
+    }
+
+    async fn get_usage(&self, _: Request<ext::GetUsageRequest>) -> Answer<ext::GetUsageResponse> {
+        answer(self.provider.usage().await)
+    }
+
+    async fn pack_vm(&self, request: Request<ext::PackVmRequest>) -> Answer<ext::PackVmResponse> {
+        let handover = handover(request.into_inner().handover).map_err(to_status)?;
+        answer(self.provider.pack_vm(&handover).await)
+    }
+
+    async fn receive_vm(
+        &self,
+        request: Request<ext::ReceiveVmRequest>,
+    ) -> Answer<ext::ReceiveVmResponse> {
+        let message = request.into_inner();
+        let handover = handover(message.handover).map_err(to_status)?;
+        let luggage = Luggage(message.description);
+        let received = self
+            .provider
+            .receive_vm(&handover, luggage, &message.address);
+        answer(received.await)
+    }
+
+    async fn send_vm(&self, request: Request<ext::SendVmRequest>) -> Answer<Self::SendVmStream> {
+        let message = request.into_inner();
+        let handover = handover(message.handover).map_err(to_status)?;
+        let landing = message.landing.unwrap_or_default();
+        let landing = Landing::try_from(landing).map_err(to_status)?;
+        let sending = self.provider.send_vm(&handover, &landing).await;
+        let told = sending
+            .map_err(to_status)?
+            .map(|part| part.map(Into::into).map_err(to_status))
+            .take_until(self.stop.clone().cancelled_owned());
+        Ok(Response::new(told.boxed()))
+    }
+
+    async fn list_moves(
+        &self,
+        request: Request<ext::ListMovesRequest>,
+    ) -> Answer<ext::ListMovesResponse> {
+        let vm = VmId::non_empty(request.into_inner().vm_id);
+        answer(self.provider.moves(vm.as_ref()).await)
+    }
+
+    async fn settle_move(
+        &self,
+        request: Request<ext::SettleMoveRequest>,
+    ) -> Answer<ext::SettleMoveResponse> {
+        let settle = SettleMove::try_from(request.into_inner()).map_err(to_status)?;
+        let settled = self.provider.settle_move(&settle).await;
+        answer(settled.map(|()| ext::SettleMoveResponse {}))
     }
 
     async fn console(

@@ -5,12 +5,14 @@ mod create;
 mod error;
 mod event;
 mod guest;
+mod handover;
 mod image;
 mod inventory;
 mod migration;
 mod operations;
 mod staging;
 mod state;
+mod usage;
 
 use crate::ids::TaskId;
 
@@ -18,6 +20,7 @@ use super::v1;
 
 pub use create::{reconfigure_request, reconfigured};
 pub(crate) use error::{failure, kind_of_word};
+pub(crate) use handover::handover;
 
 /// A task on the wire; finished work has none.
 pub(crate) fn task_ref(task: Option<TaskId>) -> Option<v1::TaskRef> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::{RequestId, VmId};
+use crate::ids::{RequestId, SnapshotId, VmId};
 use crate::model::{
     DiskState, GuestDisks, NicState, Owner, PowerState, SnapshotContents, SnapshotState, Stage,
     VmState,
@@ -158,6 +158,7 @@ impl From<SnapshotState> for ext::Snapshot {
             size_bytes: snapshot.size_bytes,
             has_memory: snapshot.contents == SnapshotContents::DisksAndMemory,
             quiesced: snapshot.guest == GuestDisks::Quiet,
+            parent_id: snapshot.parent.map(|id| id.to_string()).unwrap_or_default(),
         }
     }
 }
@@ -180,6 +181,7 @@ impl From<ext::Snapshot> for SnapshotState {
             } else {
                 GuestDisks::AsTheyWere
             },
+            parent: SnapshotId::non_empty(snapshot.parent_id),
         }
     }
 }

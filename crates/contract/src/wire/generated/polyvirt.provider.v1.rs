@@ -147,6 +147,9 @@ pub struct Snapshot {
     /// Whether the guest had written its buffers out.
     #[prost(bool, tag = "7")]
     pub quiesced: bool,
+    /// The snapshot that the VM had gone on from when this one was taken. Empty: none, or not known.
+    #[prost(string, tag = "8")]
+    pub parent_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Disks {
@@ -377,6 +380,34 @@ pub struct GetMigrationProgressResponse {
     pub progress: ::core::option::Option<MigrationProgress>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelMigrationRequest {
+    #[prost(string, tag = "1")]
+    pub vm_id: ::prost::alloc::string::String,
+    /// The request of the move, as MigrateRequest had it.
+    #[prost(string, tag = "2")]
+    pub request_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelMigrationResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetUsageRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetUsageResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub vms: ::prost::alloc::vec::Vec<VmUsage>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct VmUsage {
+    #[prost(string, tag = "1")]
+    pub vm_id: ::prost::alloc::string::String,
+    /// Processor time since the VM started. A rate is the difference of two answers; less than before: it started anew.
+    #[prost(uint64, tag = "2")]
+    pub cpu_time_ms: u64,
+    /// Memory of the host that it occupies. Absent: unknown.
+    #[prost(uint64, optional, tag = "3")]
+    pub memory_bytes: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MigrationProgress {
     #[prost(enumeration = "MigrationPhase", tag = "1")]
     pub phase: i32,
@@ -396,6 +427,108 @@ pub struct MigrationProgress {
     #[prost(uint64, optional, tag = "7")]
     pub downtime_ms: ::core::option::Option<u64>,
 }
+/// What both sides of a move are told.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Handover {
+    /// Tells this move from all others.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub source_host: ::prost::alloc::string::String,
+    /// What was asked for; the VM and the target host are in it.
+    #[prost(message, optional, tag = "3")]
+    pub wish: ::core::option::Option<MigrateRequest>,
+    /// Known to both sides of this move and to nobody else. It goes over encrypted connections only.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub secret: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PackVmRequest {
+    #[prost(message, optional, tag = "1")]
+    pub handover: ::core::option::Option<Handover>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct PackVmResponse {
+    /// For a host of the same kind; nobody else reads it. It may hold secrets of the guest.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub description: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct ReceiveVmRequest {
+    #[prost(message, optional, tag = "1")]
+    pub handover: ::core::option::Option<Handover>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub description: ::prost::bytes::Bytes,
+    /// Where other hosts reach this one, as the caller knows it.
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
+}
+/// Where a VM is waited for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReceiveVmResponse {
+    #[prost(string, tag = "1")]
+    pub address: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub memory_port: u32,
+    #[prost(uint32, tag = "3")]
+    pub disk_port: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SendVmRequest {
+    #[prost(message, optional, tag = "1")]
+    pub handover: ::core::option::Option<Handover>,
+    #[prost(message, optional, tag = "2")]
+    pub landing: ::core::option::Option<ReceiveVmResponse>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SendVmResponse {
+    #[prost(message, optional, tag = "1")]
+    pub progress: ::core::option::Option<MigrationProgress>,
+    /// The guest will not go on at its source any more: it may at its target.
+    #[prost(bool, tag = "2")]
+    pub released: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListMovesRequest {
+    /// Empty: all that are on their way. Else this VM, whether it moves or not.
+    #[prost(string, tag = "1")]
+    pub vm_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListMovesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub moves: ::prost::alloc::vec::Vec<MoveState>,
+}
+/// A VM on its way, as one host sees it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MoveState {
+    #[prost(string, tag = "1")]
+    pub vm_id: ::prost::alloc::string::String,
+    /// Empty if it does not move.
+    #[prost(string, tag = "2")]
+    pub move_id: ::prost::alloc::string::String,
+    #[prost(enumeration = "MoveRole", tag = "3")]
+    pub role: i32,
+    /// The host on the other side.
+    #[prost(string, tag = "4")]
+    pub peer: ::prost::alloc::string::String,
+    #[prost(enumeration = "MoveSight", tag = "5")]
+    pub sight: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SettleMoveRequest {
+    #[prost(string, tag = "1")]
+    pub vm_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub move_id: ::prost::alloc::string::String,
+    #[prost(enumeration = "MoveDecision", tag = "3")]
+    pub decision: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SettleMoveResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConsoleRequest {
     #[prost(oneof = "console_request::Message", tags = "1, 2")]
@@ -619,6 +752,130 @@ impl MigrationPhase {
             "MIGRATION_PHASE_COPYING" => Some(Self::Copying),
             "MIGRATION_PHASE_FETCHING" => Some(Self::Fetching),
             "MIGRATION_PHASE_FINISHING" => Some(Self::Finishing),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MoveRole {
+    /// It does not move.
+    Unspecified = 0,
+    Leaves = 1,
+    Comes = 2,
+}
+impl MoveRole {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MOVE_ROLE_UNSPECIFIED",
+            Self::Leaves => "MOVE_ROLE_LEAVES",
+            Self::Comes => "MOVE_ROLE_COMES",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MOVE_ROLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MOVE_ROLE_LEAVES" => Some(Self::Leaves),
+            "MOVE_ROLE_COMES" => Some(Self::Comes),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MoveSight {
+    /// Of a newer peer: nothing is decided by it.
+    Unspecified = 0,
+    /// Nothing runs, and not because its guest ended it.
+    Off = 1,
+    /// The guest has shut down.
+    Ended = 2,
+    /// It waits for a guest that has not arrived.
+    Waits = 3,
+    /// It is being sent.
+    Sends = 4,
+    /// The guest is split between both hosts.
+    Split = 5,
+    /// All of it was sent, and it stands still.
+    Sent = 6,
+    /// All of it is there, and has not run there.
+    Arrived = 7,
+    /// It stands still.
+    Paused = 8,
+    Runs = 9,
+}
+impl MoveSight {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MOVE_SIGHT_UNSPECIFIED",
+            Self::Off => "MOVE_SIGHT_OFF",
+            Self::Ended => "MOVE_SIGHT_ENDED",
+            Self::Waits => "MOVE_SIGHT_WAITS",
+            Self::Sends => "MOVE_SIGHT_SENDS",
+            Self::Split => "MOVE_SIGHT_SPLIT",
+            Self::Sent => "MOVE_SIGHT_SENT",
+            Self::Arrived => "MOVE_SIGHT_ARRIVED",
+            Self::Paused => "MOVE_SIGHT_PAUSED",
+            Self::Runs => "MOVE_SIGHT_RUNS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MOVE_SIGHT_UNSPECIFIED" => Some(Self::Unspecified),
+            "MOVE_SIGHT_OFF" => Some(Self::Off),
+            "MOVE_SIGHT_ENDED" => Some(Self::Ended),
+            "MOVE_SIGHT_WAITS" => Some(Self::Waits),
+            "MOVE_SIGHT_SENDS" => Some(Self::Sends),
+            "MOVE_SIGHT_SPLIT" => Some(Self::Split),
+            "MOVE_SIGHT_SENT" => Some(Self::Sent),
+            "MOVE_SIGHT_ARRIVED" => Some(Self::Arrived),
+            "MOVE_SIGHT_PAUSED" => Some(Self::Paused),
+            "MOVE_SIGHT_RUNS" => Some(Self::Runs),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MoveDecision {
+    Unspecified = 0,
+    /// The guest runs on here from now on; the rest is decided later.
+    Go = 1,
+    /// The VM is here: it is as it was before the move, and moves no more.
+    Keep = 2,
+    /// The VM is on the other host: what is here of it goes.
+    Drop = 3,
+}
+impl MoveDecision {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MOVE_DECISION_UNSPECIFIED",
+            Self::Go => "MOVE_DECISION_GO",
+            Self::Keep => "MOVE_DECISION_KEEP",
+            Self::Drop => "MOVE_DECISION_DROP",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MOVE_DECISION_UNSPECIFIED" => Some(Self::Unspecified),
+            "MOVE_DECISION_GO" => Some(Self::Go),
+            "MOVE_DECISION_KEEP" => Some(Self::Keep),
+            "MOVE_DECISION_DROP" => Some(Self::Drop),
             _ => None,
         }
     }
@@ -974,6 +1231,184 @@ pub mod extensions_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Stops a move: the VM goes on where it was, and the task of the move ends with CANCELLED. NOT_FOUND: no move of this
+        /// request is going on. FAILED_PRECONDITION: it is too late, the move goes on to its end.
+        pub async fn cancel_migration(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CancelMigrationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelMigrationResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/CancelMigration",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("polyvirt.provider.v1.Extensions", "CancelMigration"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// What the running VMs use, all in one answer.
+        pub async fn get_usage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetUsageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetUsageResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/GetUsage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("polyvirt.provider.v1.Extensions", "GetUsage"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The next five are for whoever moves VMs between hosts that are providers of their own: it asks both, step by step.
+        /// Marks a VM as leaving, and describes it for its new host. From here on nobody else changes it.
+        pub async fn pack_vm(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PackVmRequest>,
+        ) -> std::result::Result<tonic::Response<super::PackVmResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/PackVm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("polyvirt.provider.v1.Extensions", "PackVm"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Makes a place for a VM that comes, and waits there for its memory and its disks. Nobody is told of it yet.
+        pub async fn receive_vm(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReceiveVmRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReceiveVmResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/ReceiveVm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("polyvirt.provider.v1.Extensions", "ReceiveVm"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sends a VM that was packed to the place that was made for it. Who ends the stream before its end calls the guest back.
+        pub async fn send_vm(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SendVmRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::SendVmResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/SendVm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("polyvirt.provider.v1.Extensions", "SendVm"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// How VMs on their way look from this host.
+        pub async fn list_moves(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListMovesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMovesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/ListMoves",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("polyvirt.provider.v1.Extensions", "ListMoves"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What becomes of this host's side of a move. Sent again, it does nothing more.
+        pub async fn settle_move(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SettleMoveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SettleMoveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/polyvirt.provider.v1.Extensions/SettleMove",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("polyvirt.provider.v1.Extensions", "SettleMove"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Attaches to a console. The first message of the client is `open`, all others are `data`.
         pub async fn console(
             &mut self,
@@ -1084,6 +1519,64 @@ pub mod extensions_server {
             request: tonic::Request<super::GetMigrationProgressRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetMigrationProgressResponse>,
+            tonic::Status,
+        >;
+        /// Stops a move: the VM goes on where it was, and the task of the move ends with CANCELLED. NOT_FOUND: no move of this
+        /// request is going on. FAILED_PRECONDITION: it is too late, the move goes on to its end.
+        async fn cancel_migration(
+            &self,
+            request: tonic::Request<super::CancelMigrationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelMigrationResponse>,
+            tonic::Status,
+        >;
+        /// What the running VMs use, all in one answer.
+        async fn get_usage(
+            &self,
+            request: tonic::Request<super::GetUsageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetUsageResponse>,
+            tonic::Status,
+        >;
+        /// The next five are for whoever moves VMs between hosts that are providers of their own: it asks both, step by step.
+        /// Marks a VM as leaving, and describes it for its new host. From here on nobody else changes it.
+        async fn pack_vm(
+            &self,
+            request: tonic::Request<super::PackVmRequest>,
+        ) -> std::result::Result<tonic::Response<super::PackVmResponse>, tonic::Status>;
+        /// Makes a place for a VM that comes, and waits there for its memory and its disks. Nobody is told of it yet.
+        async fn receive_vm(
+            &self,
+            request: tonic::Request<super::ReceiveVmRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReceiveVmResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the SendVm method.
+        type SendVmStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::SendVmResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Sends a VM that was packed to the place that was made for it. Who ends the stream before its end calls the guest back.
+        async fn send_vm(
+            &self,
+            request: tonic::Request<super::SendVmRequest>,
+        ) -> std::result::Result<tonic::Response<Self::SendVmStream>, tonic::Status>;
+        /// How VMs on their way look from this host.
+        async fn list_moves(
+            &self,
+            request: tonic::Request<super::ListMovesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMovesResponse>,
+            tonic::Status,
+        >;
+        /// What becomes of this host's side of a move. Sent again, it does nothing more.
+        async fn settle_move(
+            &self,
+            request: tonic::Request<super::SettleMoveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SettleMoveResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the Console method.
@@ -1565,6 +2058,320 @@ pub mod extensions_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetMigrationProgressSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/CancelMigration" => {
+                    #[allow(non_camel_case_types)]
+                    struct CancelMigrationSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::UnaryService<super::CancelMigrationRequest>
+                    for CancelMigrationSvc<T> {
+                        type Response = super::CancelMigrationResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CancelMigrationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::cancel_migration(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CancelMigrationSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/GetUsage" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetUsageSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::UnaryService<super::GetUsageRequest>
+                    for GetUsageSvc<T> {
+                        type Response = super::GetUsageResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetUsageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::get_usage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetUsageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/PackVm" => {
+                    #[allow(non_camel_case_types)]
+                    struct PackVmSvc<T: Extensions>(pub Arc<T>);
+                    impl<T: Extensions> tonic::server::UnaryService<super::PackVmRequest>
+                    for PackVmSvc<T> {
+                        type Response = super::PackVmResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PackVmRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::pack_vm(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PackVmSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/ReceiveVm" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReceiveVmSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::UnaryService<super::ReceiveVmRequest>
+                    for ReceiveVmSvc<T> {
+                        type Response = super::ReceiveVmResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReceiveVmRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::receive_vm(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReceiveVmSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/SendVm" => {
+                    #[allow(non_camel_case_types)]
+                    struct SendVmSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::ServerStreamingService<super::SendVmRequest>
+                    for SendVmSvc<T> {
+                        type Response = super::SendVmResponse;
+                        type ResponseStream = T::SendVmStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SendVmRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::send_vm(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SendVmSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/ListMoves" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListMovesSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::UnaryService<super::ListMovesRequest>
+                    for ListMovesSvc<T> {
+                        type Response = super::ListMovesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListMovesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::list_moves(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListMovesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/polyvirt.provider.v1.Extensions/SettleMove" => {
+                    #[allow(non_camel_case_types)]
+                    struct SettleMoveSvc<T: Extensions>(pub Arc<T>);
+                    impl<
+                        T: Extensions,
+                    > tonic::server::UnaryService<super::SettleMoveRequest>
+                    for SettleMoveSvc<T> {
+                        type Response = super::SettleMoveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SettleMoveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Extensions>::settle_move(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SettleMoveSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -29,12 +29,14 @@ impl Controller {
             return Ok(Next::Idle);
         }
         self.end_schedule(key, vm).await?;
+        self.end_migration(key, vm).await?;
         if let Some(made) = self.remaining(key, vm).await? {
             self.pass_force_on(key, vm, &made).await?;
             made::delete(&self.desk, key, &*made).await?;
             let found = Found {
                 vm: Some(made),
                 lowered: None,
+                migration: None,
             };
             self.report(key, vm, &found, None).await?;
             return Ok(Next::Idle);

@@ -12,6 +12,7 @@
 
 mod deletion;
 mod market;
+mod migration;
 mod pass;
 mod vm;
 mod wake;
@@ -24,12 +25,13 @@ use kube::Client;
 use polyvirt_api::novacron::VirtualMachine;
 use polyvirt_engine::manager::Shared;
 use polyvirt_engine::next::Next;
+use polyvirt_engine::runtime::background::{self, Background, Fallen};
 use polyvirt_engine::runtime::events;
+use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::queue::Ticket;
 use polyvirt_engine::runtime::store::Store;
 use polyvirt_engine::runtime::watch::{Scope, objects};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::{Metrics, Outcome};
@@ -85,9 +87,19 @@ impl Controller {
         })
     }
 
-    /// Runs until it is told to stop; passes under way are finished.
-    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut background = JoinSet::new();
+    /// The VMs that it looks after.
+    pub(super) fn keys(&self) -> Vec<ObjectKey> {
+        self.stores.vms.keys()
+    }
+
+    /// The engine that it follows.
+    pub(super) const fn engine(&self) -> &Shared {
+        &self.engine
+    }
+
+    /// Runs until it is told to stop; passes under way are finished. If it falls, it stops all that share the token with it.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), Fallen> {
+        let mut background = Background::default();
         let told = self.told.lock().ok().and_then(|mut told| told.take());
         if let Some(told) = told {
             background.spawn(events::run(self.client.clone(), told, stop.clone()));
@@ -98,12 +110,15 @@ impl Controller {
             listed.push(ready);
             background.spawn(feed);
         }
-        tokio::select! {
-            () = self.work(listed) => {}
-            () = stop.cancelled() => {}
-        }
+        let ended = tokio::select! {
+            () = self.work(listed) => Ok(()),
+            () = stop.cancelled() => Ok(()),
+            fallen = background.fallen() => Err(fallen),
+        };
+        stop.cancel();
         self.line.drain().await;
         background.shutdown().await;
+        ended
     }
 
     fn feed(self: &Arc<Self>, scope: &Scope) -> Feed {
@@ -134,13 +149,14 @@ impl Controller {
 
     async fn pass(self: &Arc<Self>, ticket: Ticket) {
         let begin = Instant::now();
-        let next = self.reconcile(&ticket.key.object).await;
+        let pass = Box::pin(self.reconcile(&ticket.key.object));
+        let next = background::pass(&ticket.key, pass).await;
         let outcome = match next {
             Next::Backoff => Outcome::Error,
             Next::Idle | Next::After(_) => Outcome::Success,
         };
         self.metrics.pass(outcome, begin.elapsed());
-        self.line.schedule(&ticket.key, next);
+        self.line.schedule(&ticket, next);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polyvirt_api::infra::{self, VMNetworkAttachment, VMSnapshot};
+use polyvirt_api::infra::{self, VMMigration, VMNetworkAttachment, VMSnapshot};
 use polyvirt_api::novacron::{FINALIZER, PROVIDER_ANNOTATION, VirtualMachine};
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::runtime::key::ObjectKey;
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::Controller;
 use super::market::offer;
+use super::migration::Kept;
 use crate::novacron::catalogue::Catalogue;
 use crate::novacron::lower::{ImageSource, Lowered, Surroundings, lower, schedule_name};
 use crate::novacron::place::{Wishes, place};
@@ -29,6 +30,8 @@ pub(super) struct Found {
     pub lowered: Option<Lowered>,
     /// The VirtualMachine that is there.
     pub vm: Option<Arc<infra::VirtualMachine>>,
+    /// The move that was asked for.
+    pub migration: Option<Arc<VMMigration>>,
 }
 
 /// One pass over one VM.
@@ -72,7 +75,13 @@ impl<'a> Pass<'a> {
         if changed {
             self.drop_networks(lowered).await?;
         }
-        self.keep_schedule(lowered).await
+        self.keep_schedule(lowered).await?;
+        let kept = self.controller.keep_migration(self.key, &self.vm, lowered);
+        match kept.await.map_err(refused)? {
+            Kept::As(migration) => found.migration = migration,
+            Kept::Taken(name) => return Err(conflict("VMMigration", &name)),
+        }
+        Ok(())
     }
 
     /// The VirtualMachine of the VM's name, if it is the VM's.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use polyvirt_api::infra;
 use polyvirt_api::novacron::{VirtualMachine, VirtualMachineStatus};
 use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::next::Next;
@@ -10,7 +9,6 @@ use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 
 use super::Controller;
 use super::pass::{Found, Pass};
-use crate::novacron::metrics::{Counted, Used};
 use crate::novacron::raise::{self, Facts, Trouble};
 use crate::shared::wake::keep;
 
@@ -68,10 +66,12 @@ impl Controller {
             vm,
             lowered: found.lowered.as_ref(),
             made: found.vm.as_deref(),
+            migration: found.migration.as_deref(),
             trouble,
             now: jiff::Timestamp::now(),
         });
-        self.count(key, &new, found.vm.as_deref());
+        let phase = new.phase.as_deref().unwrap_or_default();
+        self.metrics.count(key, Some(phase));
         if new == old {
             return Ok(());
         }
@@ -79,19 +79,6 @@ impl Controller {
         keep(&self.stores.vms, &**vm, written);
         self.tell(key, vm, &old, &new);
         Ok(())
-    }
-
-    fn count(
-        &self,
-        key: &ObjectKey,
-        status: &VirtualMachineStatus,
-        made: Option<&infra::VirtualMachine>,
-    ) {
-        let counted = Counted {
-            phase: status.phase.clone().unwrap_or_default(),
-            used: made.map(Used::of).unwrap_or_default(),
-        };
-        self.metrics.count(key, Some(counted));
     }
 
     fn tell(

@@ -4,11 +4,11 @@
 
 mod address;
 mod affinity;
-mod bandwidth;
 mod devices;
 mod error;
 mod image;
 mod lifecycle;
+mod migration;
 mod network_data;
 mod networks;
 mod policies;
@@ -21,7 +21,8 @@ use std::collections::BTreeMap;
 
 use polyvirt_api::infra::{
     self, CloudInit, DriftAction, DriftPolicy, Ignition, ObjectRef, Placement, PowerState,
-    ProviderType, UserData, VMNetworkAttachment, VMResources, VMSnapshot, VirtualMachineSpec,
+    ProviderType, UserData, VMMigration, VMNetworkAttachment, VMResources, VMSnapshot,
+    VirtualMachineSpec,
 };
 use polyvirt_api::kubevirt::{KubevirtOptions, NetworkOption, OPTIONS_KEY};
 use polyvirt_api::names;
@@ -32,10 +33,10 @@ use crate::shared::names::short_hash;
 use crate::shared::owner::owner_reference;
 use crate::shared::same::LOWERED_ANNOTATION;
 
-pub use bandwidth::bytes_per_second;
 pub use error::LowerError;
 pub use image::{ImageSource, Offer};
-pub use policies::{Live, MigrationTerms};
+pub use migration::{Live, MigrationTerms, migration_name, refusal, wanted_node};
+pub use polyvirt_plan::bandwidth::bytes_per_second;
 
 use networks::{Card, NetworkKind};
 
@@ -73,6 +74,8 @@ pub struct Lowered {
     pub snapshot: Option<VMSnapshot>,
     /// How it may move.
     pub migration: MigrationTerms,
+    /// The move that is asked for.
+    pub move_to: Option<VMMigration>,
     /// Paths of fields that are set and do nothing.
     pub ignored: Vec<String>,
 }
@@ -103,7 +106,7 @@ pub fn problems(vm: &VirtualMachine) -> Vec<LowerError> {
         devices::resolve(&inner.devices).err(),
         affinity::check(inner.affinity.as_deref()).err(),
         lifecycle::resolve(inner.lifecycle.as_deref(), &mut idle).err(),
-        policies::migration(spec.migration_policy.as_ref(), &mut idle).err(),
+        migration::terms(spec.migration_policy.as_ref()).err(),
         policies::snapshot("", spec.snapshot_policy.as_ref()).err(),
         policies::update(spec.update_strategy.as_ref()).err(),
     ];
@@ -147,11 +150,13 @@ pub fn lower(vm: &VirtualMachine, around: &Surroundings<'_>) -> Result<Lowered, 
         reconfigure_policy: parts.update,
         ..VirtualMachineSpec::default()
     };
+    let move_to = migration::lower(vm, around.name, around.provider, &parts.migration);
     Ok(Lowered {
         vm: object(vm, spec),
         networks: made.into_iter().map(|n| owned(n, vm)).collect(),
         snapshot: parts.snapshot.map(|s| owned(s, vm)),
         migration: parts.migration,
+        move_to: move_to.map(|m| owned(m, vm)),
         ignored: parts.ignored,
     })
 }
@@ -173,7 +178,7 @@ fn parts(vm: &VirtualMachine, name: &str) -> Result<Parts, LowerError> {
         devices: devices::resolve(&inner.devices)?,
         lifecycle: lifecycle::resolve(inner.lifecycle.as_deref(), &mut ignored)?,
         update: policies::update(spec.update_strategy.as_ref())?,
-        migration: policies::migration(spec.migration_policy.as_ref(), &mut ignored)?,
+        migration: migration::terms(spec.migration_policy.as_ref())?,
         snapshot: policies::snapshot(name, spec.snapshot_policy.as_ref())?,
         ignored,
     })

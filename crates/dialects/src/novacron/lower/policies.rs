@@ -1,69 +1,16 @@
-//! Snapshots, migration and updates.
+//! Snapshots and updates.
 
 use polyvirt_api::GoDuration;
 use polyvirt_api::infra::{
     LocalRef, ReconfigurePolicy, RestartPolicy, SnapshotRetention, SnapshotSchedule, VMSnapshot,
     VMSnapshotSpec,
 };
-use polyvirt_api::novacron::{MigrationPolicy, SnapshotPolicy, UpdateStrategy};
+use polyvirt_api::novacron::{SnapshotPolicy, UpdateStrategy};
 
-use super::bandwidth::bytes_per_second;
 use super::error::LowerError;
 use crate::shared::names::shortened;
 
 const MOST_SNAPSHOTS: i32 = 100;
-
-/// How a VM may move while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MigrationTerms {
-    /// Whether it may at all.
-    pub live: Live,
-    /// The most that is sent, in bytes a second.
-    pub bytes_per_second: Option<u64>,
-}
-
-/// Whether a VM may move while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Live {
-    /// It may.
-    Allowed,
-    /// It stays.
-    Forbidden,
-}
-
-/// The terms, and what of them nobody keeps yet.
-pub(super) fn migration(
-    policy: Option<&MigrationPolicy>,
-    ignored: &mut Vec<String>,
-) -> Result<MigrationTerms, LowerError> {
-    let Some(policy) = policy else {
-        return Ok(MigrationTerms {
-            live: Live::Forbidden,
-            bytes_per_second: None,
-        });
-    };
-    let given = policy.bandwidth.as_deref().filter(|b| !b.is_empty());
-    let rate = given.map(bytes_per_second).transpose();
-    let field = "spec.migrationPolicy.bandwidth";
-    let rate = rate.map_err(|why| LowerError::invalid(field, why))?;
-    for (set, name) in [
-        (policy.compression, "compression"),
-        (policy.encrypted, "encrypted"),
-        (rate.is_some(), "bandwidth"),
-    ] {
-        if set {
-            ignored.push(format!("spec.migrationPolicy.{name}"));
-        }
-    }
-    Ok(MigrationTerms {
-        live: if policy.allow_live_migration {
-            Live::Allowed
-        } else {
-            Live::Forbidden
-        },
-        bytes_per_second: rate,
-    })
-}
 
 /// The name of the schedule of a VM.
 pub(super) fn schedule_name(vm: &str) -> String {

@@ -1,13 +1,13 @@
 //! Conditions of a VM: one entry a type, and a time that moves only when the truth does.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use polyvirt_api::infra::{self, OperationKind};
-use polyvirt_api::novacron::{VirtualMachineStatus, VmCondition};
+use polyvirt_api::infra::{self, MigrationPhase, OperationKind};
+use polyvirt_api::novacron::{VirtualMachine, VirtualMachineStatus, VmCondition};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{Truth, kind};
 
 use super::{Facts, phase};
-use crate::novacron::lower::{Live, MigrationTerms};
+use crate::novacron::lower::{Live, MigrationTerms, refusal};
 
 /// The VM is as declared and runs.
 pub const READY: &str = "Ready";
@@ -40,7 +40,7 @@ pub(super) fn fill(status: &mut VirtualMachineStatus, facts: &Facts<'_>, phase: 
     if let Some(lowered) = facts.lowered {
         set(
             &mut status.conditions,
-            migratable(&lowered.migration),
+            migratable(facts.vm, &lowered.migration),
             facts,
         );
     }
@@ -91,9 +91,19 @@ fn ready(
         let message = "The VM is being made".to_owned();
         return finding(Truth::False, Reason::Creating, message);
     };
-    let message = said(Some(made)).unwrap_or_default();
     let (truth, reason) = of_phase(made, phase, before);
+    if let (Truth::True, phase::RUNNING, Some(why)) = (truth, phase, not_moved(facts)) {
+        return finding(truth, Reason::MigrationFailed, why);
+    }
+    let message = said(Some(made)).unwrap_or_default();
     finding(truth, reason, message)
+}
+
+/// It runs, though not where it was to run.
+fn not_moved(facts: &Facts<'_>) -> Option<String> {
+    let status = facts.migration?.status.as_ref()?;
+    let failed = status.phase == Some(MigrationPhase::Failed);
+    failed.then(|| status.message.clone().unwrap_or_default())
 }
 
 const fn finding(truth: Truth, reason: Reason, message: String) -> Finding {
@@ -155,7 +165,7 @@ fn running(
     }
 }
 
-fn migratable(terms: &MigrationTerms) -> Finding {
+fn migratable(vm: &VirtualMachine, terms: &MigrationTerms) -> Finding {
     let limit = terms.bytes_per_second;
     let limit = limit.map(|rate| format!(", at up to {rate} bytes a second"));
     let (truth, reason, message) = match terms.live {
@@ -165,6 +175,7 @@ fn migratable(terms: &MigrationTerms) -> Finding {
         }
         Live::Forbidden => {
             let message = "spec.migrationPolicy.allowLiveMigration is not set".to_owned();
+            let message = refusal(vm, terms).unwrap_or(message);
             (Truth::False, Reason::MigrationDisabled, message)
         }
     };

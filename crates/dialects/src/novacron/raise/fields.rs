@@ -1,6 +1,6 @@
 //! The plain fields of the status.
 
-use polyvirt_api::infra::{self, VMSnapshotInfo};
+use polyvirt_api::infra::{self, MigrationPhase, VMMigration, VMSnapshotInfo};
 use polyvirt_api::novacron::{
     MigrationStatus, ResourceUsage, SnapshotStatus, Usage, VirtualMachineStatus,
 };
@@ -20,7 +20,10 @@ pub(super) fn fill(status: &mut VirtualMachineStatus, facts: &Facts<'_>, phase: 
     status.ip_addresses.clone_from(&made.ips);
     status.snapshots = made.snapshots.iter().map(snapshot).collect();
     status.resources = resources(facts, made);
-    status.migration = (phase == phase::MIGRATING).then(|| migration(status));
+    status.migration = match facts.migration {
+        Some(migration) => Some(told(migration)),
+        None => (phase == phase::MIGRATING).then(|| untold(status)),
+    };
 }
 
 fn snapshot(info: &VMSnapshotInfo) -> SnapshotStatus {
@@ -52,8 +55,30 @@ fn has(amount: String) -> Usage {
     }
 }
 
-/// How far it is nobody tells.
-fn migration(status: &VirtualMachineStatus) -> MigrationStatus {
+/// The words are those that NovaCron knows, and those for what it has no word for.
+fn told(migration: &VMMigration) -> MigrationStatus {
+    let status = migration.status.clone().unwrap_or_default();
+    let state = match status.phase {
+        Some(MigrationPhase::Ready) => "completed",
+        Some(MigrationPhase::Failed) => "failed",
+        Some(MigrationPhase::Cancelled) => "cancelled",
+        Some(MigrationPhase::Transferring) => "running",
+        _ => "pending",
+    };
+    let percent = status.progress.and_then(|p| p.percentage);
+    MigrationStatus {
+        state: Some(state.to_owned()),
+        target_node: migration.spec.target.host.clone(),
+        progress: match state {
+            "completed" => Some(100),
+            _ => percent,
+        },
+        start_time: status.start_time,
+    }
+}
+
+/// KubeVirt moves VMs by itself, and does not tell how far it is.
+fn untold(status: &VirtualMachineStatus) -> MigrationStatus {
     let known = status.migration.clone().unwrap_or_default();
     MigrationStatus {
         state: Some("running".to_owned()),

@@ -18,7 +18,7 @@ mod trouble;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra;
-use polyvirt_api::infra::{OperationKind, PowerState, VMPhase};
+use polyvirt_api::infra::{OperationKind, PowerState, VMMigration, VMPhase};
 use polyvirt_api::novacron::{VirtualMachine, VirtualMachineStatus};
 use polyvirt_plan::{Note, Reason};
 
@@ -49,6 +49,8 @@ pub struct Facts<'a> {
     pub lowered: Option<&'a Lowered>,
     /// The VirtualMachine that was made for it.
     pub made: Option<&'a infra::VirtualMachine>,
+    /// The move that was asked for.
+    pub migration: Option<&'a VMMigration>,
     /// What stands in the way.
     pub trouble: Option<&'a Trouble>,
     /// The time.
@@ -90,6 +92,7 @@ fn phase_of(facts: &Facts<'_>) -> &'static str {
         Some(VMPhase::Running) => phase::RUNNING,
         Some(VMPhase::Stopped) if is_starting(facts, status) => phase::PENDING,
         Some(VMPhase::Stopped) => phase::STOPPED,
+        Some(VMPhase::Migrating) => phase::MIGRATING,
         Some(VMPhase::Reconfiguring | VMPhase::Deleting) => by_power(status),
         Some(VMPhase::Failed) => phase::FAILED,
         Some(VMPhase::Pending | VMPhase::Provisioning) | None => phase::PENDING,

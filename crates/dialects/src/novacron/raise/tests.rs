@@ -59,6 +59,7 @@ fn raised(
         vm,
         lowered: None,
         made,
+        migration: None,
         trouble,
         now: "2026-02-02T00:00:00Z".parse().unwrap(),
     })
@@ -233,6 +234,7 @@ fn without_news_nothing_moves() {
         vm: &again,
         lowered: None,
         made: Some(&made),
+        migration: None,
         trouble: None,
         now: "2026-03-03T00:00:00Z".parse().unwrap(),
     });
@@ -282,6 +284,7 @@ fn migration_and_idle_fields_have_conditions() {
         vm: &wanted,
         lowered: Some(&lowered),
         made: Some(&made),
+        migration: None,
         trouble: None,
         now: "2026-02-02T00:00:00Z".parse().unwrap(),
     });
@@ -291,9 +294,7 @@ fn migration_and_idle_fields_have_conditions() {
         ("True", Some("MigrationEnabled"))
     );
     assert!(live.message.as_deref().unwrap().contains("1250000000"));
-    let idle = conditions::find(&status, "FieldsHonoured").unwrap();
-    let text = idle.message.as_deref().unwrap();
-    assert!(text.contains("spec.migrationPolicy.compression"), "{text}");
+    assert!(conditions::find(&status, "FieldsHonoured").is_none());
     wanted.spec.migration_policy = None;
     wanted.status = Some(status);
     let lowered = lower(&wanted, &around).unwrap();
@@ -301,10 +302,62 @@ fn migration_and_idle_fields_have_conditions() {
         vm: &wanted,
         lowered: Some(&lowered),
         made: Some(&made),
+        migration: None,
         trouble: None,
         now: "2026-02-02T00:00:00Z".parse().unwrap(),
     });
     let live = conditions::find(&status, "LiveMigratable").unwrap();
     assert_eq!(live.reason.as_deref(), Some("MigrationDisabled"));
     assert!(conditions::find(&status, "FieldsHonoured").is_none());
+}
+
+#[test]
+fn a_move_is_told_as_its_vm_migration_tells_it() {
+    let wanted = vm(true, json!(null));
+    let made = made(running());
+    let told = |status: Value| {
+        let migration: VMMigration = serde_json::from_value(json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMMigration",
+            "metadata": {"name": "my-vm-migrate"},
+            "spec": {
+                "source": {"vmRef": {"name": "my-vm"}},
+                "target": {"providerRef": {"name": "p"}, "host": "node-2"},
+            },
+            "status": status,
+        }))
+        .unwrap();
+        raise(&Facts {
+            vm: &wanted,
+            lowered: None,
+            made: Some(&made),
+            migration: Some(&migration),
+            trouble: None,
+            now: "2026-02-02T00:00:00Z".parse().unwrap(),
+        })
+    };
+    let busy = told(json!({"phase": "Transferring", "progress": {"percentage": 40}}));
+    let shown = busy.migration.unwrap();
+    assert_eq!(
+        (
+            shown.state.as_deref(),
+            shown.target_node.as_deref(),
+            shown.progress
+        ),
+        (Some("running"), Some("node-2"), Some(40))
+    );
+    let failed = told(json!({"phase": "Failed", "message": "The link broke"}));
+    let ready = conditions::find(&failed, "Ready").unwrap();
+    assert_eq!(
+        (
+            ready.status.as_str(),
+            ready.reason.as_deref(),
+            ready.message.as_deref()
+        ),
+        ("True", Some("MigrationFailed"), Some("The link broke"))
+    );
+    let over = told(json!({"phase": "Ready"})).migration.unwrap();
+    assert_eq!(
+        (over.state.as_deref(), over.progress),
+        (Some("completed"), Some(100))
+    );
 }

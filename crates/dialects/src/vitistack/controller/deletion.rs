@@ -17,6 +17,7 @@ use super::Controller;
 use super::pass::Found;
 use crate::shared::made;
 use crate::vitistack::lower::is_owned;
+use crate::vitistack::network_configuration::is_of;
 
 impl Controller {
     /// A step towards the end. The VirtualMachine wakes us when it is gone.
@@ -96,7 +97,7 @@ impl Controller {
         if network.is_none() {
             network = self.desk.get(key).await?.map(Arc::new);
         }
-        let ours = network.filter(|network| is_owned(&**network, machine));
+        let ours = network.filter(|network| is_of(network, machine));
         match ours.and_then(|network| network.metadata.uid.clone()) {
             Some(uid) => self.desk.delete::<NetworkConfiguration>(key, &uid).await,
             None => Ok(()),

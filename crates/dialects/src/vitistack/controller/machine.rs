@@ -11,8 +11,9 @@ use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 use super::Controller;
 use super::pass::{Found, Pass};
 use crate::shared::wake::keep;
-use crate::vitistack::lower::{is_owned, size_name};
+use crate::vitistack::lower::size_name;
 use crate::vitistack::metrics::Counted;
+use crate::vitistack::network_configuration::is_of;
 use crate::vitistack::raise::{self, Facts, STORAGE_READY, Trouble, is_true};
 use crate::vitistack::settings::IpSource;
 
@@ -94,7 +95,7 @@ impl Controller {
     fn handed_out(&self, key: &ObjectKey, machine: &Machine) -> Option<Arc<NetworkConfiguration>> {
         let network = self.stores.networks.get(key)?;
         let wanted = self.settings.ip_source == IpSource::NetworkConfiguration;
-        (wanted && is_owned(&*network, machine)).then_some(network)
+        (wanted && is_of(&network, machine)).then_some(network)
     }
 
     fn count(

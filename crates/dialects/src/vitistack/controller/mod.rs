@@ -10,6 +10,7 @@
 //! Every write can be sent again: each names the object by version or UID, or is a server-side apply. A crash between any two
 //! of them leaves a Machine that the next pass takes up where it stands.
 
+mod checks;
 mod config;
 mod deletion;
 mod machine;
@@ -28,12 +29,12 @@ use polyvirt_api::vitistack::KubevirtConfigStatus;
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::manager::Shared;
 use polyvirt_engine::next::Next;
+use polyvirt_engine::runtime::background::{self, Background, Fallen};
 use polyvirt_engine::runtime::events;
-use polyvirt_engine::runtime::key::Kind;
+use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
 use polyvirt_engine::runtime::queue::Ticket;
 use polyvirt_engine::runtime::watch::{Scope, objects};
 use tokio::sync::{OnceCell, mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::Metrics;
@@ -104,6 +105,14 @@ impl Controller {
         found
     }
 
+    /// All KubevirtConfigs that count, in order.
+    fn configs(&self) -> Vec<ObjectKey> {
+        let mut keys = self.stores.configs.keys();
+        keys.retain(|key| self.settings.configs_namespace.covers(key.namespace()));
+        keys.sort();
+        keys
+    }
+
     fn statuses(&self) -> Vec<(String, KubevirtConfigStatus)> {
         let configs = self.stores.configs.keys().into_iter();
         let ours = configs.filter(|key| self.settings.configs_namespace.covers(key.namespace()));
@@ -114,25 +123,29 @@ impl Controller {
         found.collect()
     }
 
-    /// Runs until it is told to stop; passes under way are finished.
-    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut background = JoinSet::new();
+    /// Runs until it is told to stop; passes under way are finished. If it falls, it stops all that share the token with it.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), Fallen> {
+        let mut background = Background::default();
         let told = self.told.lock().ok().and_then(|mut told| told.take());
         if let Some(told) = told {
             background.spawn(events::run(self.client.clone(), told, stop.clone()));
         }
         background.spawn(self.clone().ask_servers());
+        background.spawn(self.clone().check_definitions());
         let mut listed = Vec::new();
         for (ready, feed) in self.feeds() {
             listed.push(ready);
             background.spawn(feed);
         }
-        tokio::select! {
-            () = self.work(listed) => {}
-            () = stop.cancelled() => {}
-        }
+        let ended = tokio::select! {
+            () = self.work(listed) => Ok(()),
+            () = stop.cancelled() => Ok(()),
+            fallen = background.fallen() => Err(fallen),
+        };
+        stop.cancel();
         self.line.drain().await;
         background.shutdown().await;
+        ended
     }
 
     fn feeds(self: &Arc<Self>) -> Vec<Feed> {
@@ -233,20 +246,28 @@ impl Controller {
         }
     }
 
+    async fn reconcile(self: &Arc<Self>, key: &Key) -> Next {
+        match key.kind {
+            Kind::Machine => self.reconcile_machine(&key.object).await,
+            Kind::KubevirtConfig => self.reconcile_config(&key.object).await,
+            _ => Next::Idle,
+        }
+    }
+
     async fn pass(self: &Arc<Self>, ticket: Ticket) {
         let begin = Instant::now();
-        let object = &ticket.key.object;
-        let next = match ticket.key.kind {
-            Kind::Machine => self.reconcile_machine(object).await,
-            Kind::KubevirtConfig => self.reconcile_config(object).await,
-            _ => Next::Idle,
-        };
+        let lane = self.lane(&ticket.key);
+        if lane != ticket.lane {
+            return self.line.wake_in(lane, ticket.key.clone(), ticket.urgency);
+        }
+        let pass = Box::pin(self.reconcile(&ticket.key));
+        let next = background::pass(&ticket.key, pass).await;
         let kind = ticket.key.kind.name();
         self.metrics.pass(kind, begin.elapsed());
         if next == Next::Backoff {
             self.metrics.error(kind, "KubernetesApiError");
         }
-        self.line.schedule(&ticket.key, next);
+        self.line.schedule(&ticket, next);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::vitistack::assign::{AssignError, Assignment, Chosen, assign};
 use crate::vitistack::lower::{
     ConfigMaps, Lowered, Surroundings, config_maps, is_owned, lower, medium,
 };
-use crate::vitistack::network_configuration::{desired, known_macs, says_the_same};
+use crate::vitistack::network_configuration::{desired, is_of, known_macs, says_the_same};
 use crate::vitistack::raise::Trouble;
 
 /// What a pass has found out.
@@ -93,7 +93,7 @@ impl<'a> Pass<'a> {
     async fn place(&self) -> Result<(ObjectKey, Chosen), Stop> {
         let controller = self.controller;
         let default = controller.settings.default_config.as_deref();
-        let configs = self.configs();
+        let configs = self.controller.configs();
         let question = |seen: Option<&[_]>| assign(&self.machine, default, &configs, seen);
         let mut answer = question(None).map_err(Trouble::from)?;
         if let Assignment::Search(whom) = &answer {
@@ -110,17 +110,9 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn configs(&self) -> Vec<ObjectKey> {
-        let mut keys = self.controller.stores.configs.keys();
-        let namespaces = &self.controller.settings.configs_namespace;
-        keys.retain(|key| namespaces.covers(key.namespace()));
-        keys.sort();
-        keys
-    }
-
     /// Its name says it all, unless two have it.
     fn name_of(&self, config: &ObjectKey) -> String {
-        let configs = self.configs();
+        let configs = self.controller.configs();
         let same = configs.iter().filter(|key| key.name() == config.name());
         if same.count() > 1 {
             config.to_string()
@@ -138,7 +130,7 @@ impl<'a> Pass<'a> {
         let maps = self.config_maps().await?;
         let before = vm.and_then(options_of);
         let own = stores.networks.get(self.key);
-        let own = own.filter(|network| is_owned(&**network, &*self.machine));
+        let own = own.filter(|network| is_of(network, &self.machine));
         let space = self.network_namespace();
         let around = Surroundings {
             settings: &self.controller.settings,
@@ -254,7 +246,7 @@ impl<'a> Pass<'a> {
         }
         let claim = match &there {
             None => Claim::New,
-            Some(there) if !is_owned(&**there, &*self.machine) => return Ok(()),
+            Some(there) if !is_of(there, &self.machine) => return Ok(()),
             Some(there) if says_the_same(there, &wanted) => return Ok(()),
             Some(there) => {
                 wanted.metadata.uid.clone_from(&there.metadata.uid);

@@ -5,18 +5,35 @@ use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
 };
 use polyvirt_engine::runtime::dispatch::{Follower, Source};
-use polyvirt_engine::runtime::key::{Kind, ObjectKey};
-use polyvirt_engine::runtime::queue::Urgency;
+use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
+use polyvirt_engine::runtime::queue::{Lane, Urgency};
 use polyvirt_engine::runtime::store::Change;
 use polyvirt_plan::Reason;
 
 use super::Controller;
 use crate::shared::wake::{changes_spec, is_edited, urgency};
+use crate::vitistack::assign::{Assignment, assign};
 use crate::vitistack::settings::IpSource;
 
 impl Controller {
     pub(super) fn wake(&self, kind: Kind, key: &ObjectKey, urgency: Urgency) {
-        self.line.wake(kind, key, urgency);
+        let key = Key::new(kind, key.clone());
+        self.line.wake_in(self.lane(&key), key, urgency);
+    }
+
+    /// A Machine for which clusters have to be asked waits for the slowest of them, and takes the time of its like alone.
+    pub(super) fn lane(&self, key: &Key) -> Lane {
+        let machine = (key.kind == Kind::Machine).then(|| self.stores.machines.get(&key.object));
+        let default = self.settings.default_config.as_deref();
+        let asks = |machine: &Machine| {
+            let answer = assign(machine, default, &self.configs(), None);
+            matches!(answer, Ok(Assignment::Search(_)))
+        };
+        if machine.flatten().is_some_and(|machine| asks(&machine)) {
+            Lane::Search
+        } else {
+            Lane::Control
+        }
     }
 
     fn wake_machines(&self, keys: Vec<ObjectKey>, source: Source) {

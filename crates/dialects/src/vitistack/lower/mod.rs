@@ -165,6 +165,12 @@ pub fn labels(machine: &Machine, settings: &Settings) -> BTreeMap<String, String
     .into()
 }
 
+/// Labels of which each says that a VM was made for the Machine. Older versions of the Go operator wrote the one, newer ones the other.
+fn proofs(machine: &str) -> BTreeMap<String, String> {
+    let names = [MACHINE_LABEL, SOURCE_MACHINE_LABEL];
+    names.map(|key| (key.to_owned(), machine.to_owned())).into()
+}
+
 /// Names under which the VM of a Machine may be known, the usual one first.
 pub fn vm_names(machine: &str, settings: &Settings) -> Vec<String> {
     let usual = format!("{}{machine}", settings.vm_name_prefix);
@@ -201,11 +207,10 @@ fn options(
     around: &Surroundings<'_>,
 ) -> KubevirtOptions {
     let own = machine.metadata.name.as_deref().unwrap_or_default();
-    let mut adopt = vm_names(own, around.settings);
-    adopt.retain(|name| name != vm_name);
     KubevirtOptions {
         vm_name: Some(vm_name.to_owned()),
-        adopt_names: adopt,
+        adopt_names: vm_names(own, around.settings),
+        adopt_labels: proofs(own),
         namespace: machine.metadata.namespace.clone(),
         labels: labels(machine, around.settings),
         owner: around.cluster.map(|cluster| owner(machine, cluster)),

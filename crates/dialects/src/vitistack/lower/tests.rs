@@ -145,12 +145,24 @@ fn a_machine_owns_its_virtual_machine_and_both_carry_its_labels() {
 fn a_vm_keeps_the_name_that_it_was_given() {
     let fresh = world().spec(json!({}));
     assert_eq!(fresh.vm_name, "vm-web");
-    assert_eq!(options(&fresh).adopt_names, ["web"]);
+    assert_eq!(options(&fresh).adopt_names, ["vm-web", "web"]);
+    let proofs = options(&fresh).adopt_labels;
+    let proofs: Vec<_> = proofs
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .collect();
+    assert_eq!(
+        proofs,
+        [
+            ("vitistack.io/machine", "web"),
+            ("vitistack.io/source-machine", "web")
+        ]
+    );
     let mut plain = world();
     plain.settings.vm_name_prefix = String::new();
     let named = plain.spec(json!({}));
     assert_eq!(named.vm_name, "web");
-    assert_eq!(options(&named).adopt_names, ["vm-web"]);
+    assert_eq!(options(&named).adopt_names, ["web", "vm-web"]);
     plain.before = Some(options(&fresh));
     assert_eq!(plain.spec(json!({})).vm_name, "vm-web");
     let mut recorded = machine(json!({}));

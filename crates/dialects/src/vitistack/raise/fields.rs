@@ -36,6 +36,11 @@ fn architecture(machine: &Machine) -> Option<String> {
 }
 
 fn observed(status: &mut MachineStatus, vm: &VirtualMachineStatus, phase: &str) {
+    // One that another operator made keeps the name that it gave.
+    let real = vm.id.as_deref().and_then(|id| id.split_once('/'));
+    if let Some((_, name)) = real {
+        status.vm_name = Some(name.to_owned());
+    }
     let runs = matches!(phase, phase::RUNNING | phase::STOPPING);
     status.vmi_name = status.vm_name.clone().filter(|_| runs);
     status.node_name = vm.host.clone().filter(|_| runs);

@@ -122,7 +122,7 @@ fn phase_of_vm(vm: &VirtualMachine) -> &'static str {
         Some(VMPhase::Running) if stops => phase::STOPPING,
         Some(VMPhase::Running) => phase::RUNNING,
         Some(VMPhase::Stopped) => phase::STOPPED,
-        Some(VMPhase::Reconfiguring) => match status.power_state {
+        Some(VMPhase::Reconfiguring | VMPhase::Migrating) => match status.power_state {
             Some(PowerState::On) => phase::RUNNING,
             _ => phase::STOPPED,
         },

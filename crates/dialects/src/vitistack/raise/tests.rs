@@ -203,25 +203,54 @@ fn errors_have_the_names_of_the_page() {
 
 #[test]
 fn failures_of_the_vm_are_told_in_known_words() {
-    for (reason, message, expected) in [
-        ("CapacityExhausted", "no node fits", "InsufficientResources"),
+    let create = "Failed to create VirtualMachine in remote cluster: ";
+    let client = "Failed to get KubeVirt client for machine: ";
+    let get = "Failed to get VirtualMachine from remote cluster: ";
+    for (id, reason, message, expected, sentence) in [
         (
+            None,
+            "CapacityExhausted",
+            "no node fits",
+            "InsufficientResources",
+            create,
+        ),
+        (
+            None,
             "InvalidRequest",
             "StorageClass fast does not exist",
             "StorageClassNotFound",
+            create,
         ),
         (
+            None,
             "ProviderError",
             "admission webhook denied",
             "KubeVirtApiError",
+            create,
         ),
-        ("UserDataInvalid", "line 3", "UserDataInvalid"),
+        (
+            None,
+            "ProviderUnavailable",
+            "no answer",
+            "KubeVirtApiError",
+            client,
+        ),
+        (
+            Some("a/b"),
+            "ProviderUnavailable",
+            "no answer",
+            "KubeVirtApiError",
+            get,
+        ),
+        (Some("a/b"), "ProviderError", "no", "KubeVirtApiError", ""),
+        (None, "UserDataInvalid", "line 3", "UserDataInvalid", ""),
     ] {
-        let status = json!({"phase": "Failed", "conditions": ready("False", reason, message)});
+        let conditions = ready("False", reason, message);
+        let status = json!({"phase": "Failed", "id": id, "conditions": conditions});
         let (machine, vm) = (machine(false), vm(status));
         let raised = raise(&facts(&machine, Some(&vm), None));
         assert_eq!(raised.failure_reason.as_deref(), Some(expected));
-        assert_eq!(raised.failure_message.as_deref(), Some(message));
+        assert_eq!(raised.failure_message, Some(format!("{sentence}{message}")));
     }
 }
 

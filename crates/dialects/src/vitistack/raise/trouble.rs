@@ -84,7 +84,7 @@ pub fn told(vm: &VirtualMachine) -> Option<Told> {
     };
     Some(Told {
         reason,
-        message: ready.message.clone(),
+        message: known(vm, Reason::parse(&ready.reason), &ready.message),
         is_failure: broken || reason == Reason::StorageClassNotFound,
     })
 }
@@ -118,7 +118,32 @@ pub fn of_vm(vm: &VirtualMachine) -> (Reason, String) {
         ) => reason,
         _ => Reason::KubeVirtApiError,
     };
-    (reason, ready.message.clone())
+    let message = known(vm, Reason::parse(&ready.reason), &ready.message);
+    (reason, message)
+}
+
+/// The sentence that people of the operator know and search for, before the words of the cluster.
+fn known(vm: &VirtualMachine, reason: Option<Reason>, message: &str) -> String {
+    let is_there = vm.status.as_ref().is_some_and(|s| s.id.is_some());
+    let says = match (reason, is_there) {
+        (Some(Reason::SecretInvalid | Reason::UserDataInvalid), _) => return message.to_owned(),
+        (Some(reason), false) if is_of_the_link(reason) => {
+            "Failed to get KubeVirt client for machine"
+        }
+        (Some(reason), true) if is_of_the_link(reason) => {
+            "Failed to get VirtualMachine from remote cluster"
+        }
+        (_, false) => "Failed to create VirtualMachine in remote cluster",
+        (_, true) => return message.to_owned(),
+    };
+    format!("{says}: {message}")
+}
+
+const fn is_of_the_link(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ProviderUnavailable | Reason::ProviderTimeout | Reason::CredentialsRefused
+    )
 }
 
 fn is_about_storage_class(message: &str) -> bool {

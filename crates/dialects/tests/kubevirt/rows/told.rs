@@ -91,6 +91,10 @@ pub fn log_lines(lab: &Lab) {
         assert_eq!(line[field], value, "{field}: {line}");
     }
     assert!(line["message"].as_str().is_some_and(|m| !m.is_empty()));
+    for definition in ["machines", "networkconfigurations", "kubevirtconfigs"] {
+        let says = format!("✅ {definition}.vitistack.io has all fields that are used");
+        assert!(lines.iter().any(|line| line["message"] == says), "{says}");
+    }
     let levels = ["error", "warn", "info"];
     assert!(
         lines
@@ -158,13 +162,8 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
 ];
 
 pub async fn commands(lab: &Lab) {
-    let kubectl = std::env::var("KUBEBUILDER_ASSETS").map(|folder| format!("{folder}/kubectl"));
-    let kubectl = kubectl
-        .ok()
-        .filter(|path| std::path::Path::new(path).exists());
-    let kubectl = kubectl.unwrap_or_else(|| "kubectl".to_owned());
     for (words, shown) in COMMANDS {
-        let output = Command::new(&kubectl)
+        let output = Command::new(polyvirt_testkit::kubectl())
             .args(*words)
             .env("KUBECONFIG", lab.site.plane.kubeconfig_path())
             .output()

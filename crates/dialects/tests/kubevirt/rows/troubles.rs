@@ -117,6 +117,10 @@ async fn storage_class(lab: &Lab) {
         .await;
     let failed = lab.fails("classless", "StorageClassNotFound").await;
     assert_eq!(failed["status"]["phase"], "Failed");
+    tells(
+        &failed,
+        "Failed to create VirtualMachine in remote cluster: ",
+    );
     tells(&failed, "Create it, or name another one");
     says(
         &failed,
@@ -164,6 +168,7 @@ async fn kubevirt_api(lab: &Lab) {
     manifest["metadata"]["annotations"] = json!({"vitistack.io/kubevirt-config": "cluster-gone"});
     lab.site.apply(manifest).await;
     let failed = lab.fails("cut-off", "KubeVirtApiError").await;
+    tells(&failed, "Failed to get KubeVirt client for machine: ");
     tells(&failed, "does not answer");
     let config =
         |c: &Value| c["status"]["phase"] == "Failed" && c["status"]["status"] == "Disconnected";

@@ -1,6 +1,6 @@
 //! From the manifest to the end.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use kube::api::ListParams;
@@ -38,20 +38,26 @@ async fn the_walk_through_of_the_readme() {
     let vm = stands(&world, "my-vm", "Running").await;
     assert_eq!(vm.status.unwrap().vm_id, status.vm_id);
     assert_eq!(kvm.vms().len(), 1);
+    let memory = format!(
+        "novacron_vm_memory_usage_bytes{{namespace=\"{}\",name=\"my-vm\"}}",
+        world.namespace
+    );
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !world.scrape_nova().contains(&memory) {
+        assert!(Instant::now() < deadline, "{}", world.scrape_nova());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 
     world.delete::<VirtualMachine>("my-vm").await;
     world.gone::<VirtualMachine>("my-vm").await;
     world.gone::<infra::VirtualMachine>("my-vm").await;
     assert!(kvm.vms().is_empty());
-    let mut text = String::new();
-    let mut registry = prometheus_client::registry::Registry::default();
-    world.nova.register(&mut registry);
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let text = world.scrape_nova();
     assert!(
         text.contains("novacron_reconcile_total{result=\"success\"}"),
         "{text}"
     );
-    assert!(!text.contains("novacron_vm_cpu_usage_cores{"), "{text}");
+    assert!(!text.contains(&memory), "{text}");
 }
 
 #[tokio::test]

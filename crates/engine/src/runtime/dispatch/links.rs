@@ -15,6 +15,7 @@ impl Listener for Dispatcher {
     fn standing(&self, link: &Link) {
         self.wake(Kind::Provider, &link.key, Urgency::Event);
         self.wake_snapshots_on(&link.key);
+        self.wake_moves();
         match link.view().standing {
             Standing::Connected { .. } => self.provider_answers(link),
             Standing::Unavailable { .. } => self.provider_is_silent(link),
@@ -28,6 +29,7 @@ impl Listener for Dispatcher {
                 Concerns::Everyone => {
                     self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background);
                     self.wake_snapshots_on(&link.key);
+                    self.wake_moves();
                     self.wake_later(Kind::Provider, &link.key);
                 }
                 Concerns::Object(key) => {
@@ -37,6 +39,9 @@ impl Listener for Dispatcher {
                     }
                     if self.stores.snapshots.get(&key).is_some() {
                         self.wake_snapshot(&key, Urgency::Event);
+                    }
+                    if self.stores.migrations.get(&key).is_some() {
+                        self.wake_move(&key, Urgency::Event);
                     }
                 }
                 Concerns::Vm(id, identity) => {

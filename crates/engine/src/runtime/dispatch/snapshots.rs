@@ -7,9 +7,9 @@ use polyvirt_plan::snapshot::schedule::{is_schedule, maker};
 use super::{Dispatcher, Source, deletion_moved, urgency};
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::queue::{Lane, Urgency};
-use crate::runtime::snapshot_index::{is_made, vm_of};
 use crate::runtime::store::Change;
 use crate::runtime::vm_index::{Target, provider_of};
+use crate::subject::{AboutVm, is_made};
 
 impl Dispatcher {
     /// A VMSnapshot changed.
@@ -22,11 +22,14 @@ impl Dispatcher {
         let Some(any) = new.or(old) else { return };
         let key = ObjectKey::of(&**any);
         let (old, new) = (old.map(|s| &**s), new.map(|s| &**s));
-        self.stores.snapshot_index.update(&key, old, new);
+        let named = |s: Option<&VMSnapshot>| s.map(AboutVm::vm);
+        let index = &self.stores.snapshot_index;
+        index.update(&key, named(old), named(new));
         if old.map(usable) != new.map(usable) {
             self.wake_users(&Target::Snapshot(key.clone()), Urgency::Event);
             self.wake_maker(any, source);
             self.wake_hooked(any);
+            self.wake_relatives(any, source);
         }
         if new.is_none() {
             self.wake_made(any);
@@ -47,18 +50,25 @@ impl Dispatcher {
         }
     }
 
+    /// What is based on it, and what it is based on, tell so. A first list wakes them anyway.
+    fn wake_relatives(&self, snapshot: &VMSnapshot, source: Source) {
+        if source != Source::FirstList {
+            self.wake_snapshots_of(&snapshot.vm(), Urgency::Background);
+        }
+    }
+
     /// A VM that is to be started or stopped waits for a snapshot that it has asked for.
     fn wake_hooked(&self, snapshot: &VMSnapshot) {
         let labels = snapshot.metadata.labels.as_ref();
         if labels.is_some_and(|labels| labels.contains_key(HOOK_LABEL)) {
-            self.wake_vm(&vm_of(snapshot), Urgency::Event);
+            self.wake_vm(&snapshot.vm(), Urgency::Event);
         }
     }
 
     /// What a schedule has made goes with it.
     fn wake_made(&self, schedule: &VMSnapshot) {
         if is_schedule(schedule) {
-            self.wake_snapshots_of(&vm_of(schedule), Urgency::Event);
+            self.wake_snapshots_of(&schedule.vm(), Urgency::Event);
         }
     }
 
@@ -77,7 +87,7 @@ impl Dispatcher {
             let provider = &vm.provider_ref;
             return Some(ObjectKey::new(provider.namespace_or(own), &provider.name));
         }
-        let vm = self.stores.vms.get(&vm_of(snapshot))?;
+        let vm = self.stores.vms.get(&snapshot.vm())?;
         Some(provider_of(&vm))
     }
 

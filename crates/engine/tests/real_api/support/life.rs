@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use polyvirt_engine::manager::{Config, Manager};
 use polyvirt_engine::metrics::Metrics;
+use polyvirt_engine::runtime::background::Fallen;
 use polyvirt_testkit::ControlPlane;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use super::fleet::Fleet;
 /// A manager that ends as it should.
 pub struct Life {
     stop: CancellationToken,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Fallen>>,
 }
 
 impl Life {
@@ -36,7 +37,8 @@ impl Life {
     /// Ends as it does when it is asked to.
     pub async fn stop(self) {
         self.stop.cancel();
-        self.task.await.expect("it ended well");
+        let ended = self.task.await.expect("it ended well");
+        ended.expect("nothing fell");
     }
 }
 
@@ -56,7 +58,8 @@ impl Doomed {
             let metrics = Arc::new(Metrics::default());
             Manager::new(client, config, fleet, metrics)
                 .run(CancellationToken::new())
-                .await;
+                .await
+                .expect("nothing falls");
         });
         Self(Some(runtime))
     }

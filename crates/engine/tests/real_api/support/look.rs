@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMNetworkAttachment, VMPhase, VMPlacementPolicy, VMSnapshot,
-    VirtualMachine,
+    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPhase, VMPlacementPolicy,
+    VMSnapshot, VirtualMachine,
 };
 use polyvirt_plan::Reason;
 
@@ -27,6 +27,7 @@ explained!(
     Provider,
     VMClass,
     VMImage,
+    VMMigration,
     VMNetworkAttachment,
     VMPlacementPolicy,
     VMSnapshot,

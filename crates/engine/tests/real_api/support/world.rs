@@ -123,6 +123,12 @@ impl World {
         self.config.concurrency = concurrency;
     }
 
+    /// Hooks may call these addresses.
+    pub fn may_call(&mut self, range: &str) {
+        let range = range.parse().expect("a range");
+        self.config.may_call.allowed.push(range);
+    }
+
     /// Starts a manager, and returns when its caches are filled.
     pub async fn start(&mut self) {
         let (client, config) = (self.client.clone(), self.config.clone());

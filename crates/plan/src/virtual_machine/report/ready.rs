@@ -4,7 +4,7 @@ use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::PowerState;
 
 use super::{Outcome, PassEnd};
-use crate::conditions::{Finding, Truth, kind};
+use crate::conditions::{Finding, Truth, is_true, kind};
 use crate::reason::Reason;
 use crate::virtual_machine::facts::OperationKind;
 use crate::virtual_machine::hooks::Moment;
@@ -75,6 +75,9 @@ pub(super) fn drift_text(drifts: &[Drift]) -> String {
 }
 
 fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String) {
+    if let WaitFor::Moving(by) = &wait.on {
+        return (as_before(end), Reason::Migrating, moving(end, by));
+    }
     let provider = &end.vm.spec.provider_ref.name;
     let (reason, message) = match &wait.on {
         WaitFor::ProviderConnecting | WaitFor::ProviderUnavailable => (
@@ -113,12 +116,32 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
             Reason::WaitingForAdoption,
             "Waits until adoption has written the VM's id".to_owned(),
         ),
+        WaitFor::Moving(by) => (Reason::Migrating, moving(end, by)),
         WaitFor::Hook(moment) => (
             Reason::HookRunning,
             format!("{} is under way{}", moment.field(), why_again(end, *moment)),
         ),
     };
     (Truth::False, reason, message)
+}
+
+fn moving(end: &PassEnd<'_>, by: &str) -> String {
+    let changes = if end.vm.metadata.deletion_timestamp.is_some() {
+        "it is deleted when that has ended"
+    } else {
+        "changes wait for its end"
+    };
+    format!("VMMigration {by} moves the VM to another host; {changes}")
+}
+
+/// A VM that runs serves while it moves.
+fn as_before(end: &PassEnd<'_>) -> Truth {
+    let told = end.vm.status.as_ref().map(|s| s.conditions.as_slice());
+    if is_true(told.unwrap_or_default(), kind::READY) {
+        Truth::True
+    } else {
+        Truth::False
+    }
 }
 
 /// What the last try of a hook said.

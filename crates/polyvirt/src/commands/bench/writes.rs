@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use polyvirt_pki::MANAGER_NAME;
 use polyvirt_testkit::audit::{self, Entry};
-
-/// The beginning of the manager's user agent.
-const MANAGER: &str = "polyvirt-manager/";
 
 /// The audit log.
 pub struct Ledger {
@@ -39,10 +37,15 @@ impl Ledger {
     }
 }
 
+fn is_of_the_manager(agent: &str) -> bool {
+    let version = agent.strip_prefix(MANAGER_NAME);
+    version.is_some_and(|version| version.starts_with('/'))
+}
+
 fn count(entries: &[Entry]) -> Writes {
     let ours = entries
         .iter()
-        .filter(|entry| entry.user_agent.starts_with(MANAGER));
+        .filter(|entry| is_of_the_manager(&entry.user_agent));
     let mut writes = Writes::default();
     for (key, number) in audit::count_writes(ours) {
         *writes.0.entry((key.resource, key.verb)).or_default() += number;

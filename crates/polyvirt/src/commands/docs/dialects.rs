@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use polyvirt_dialects::novacron::metrics::{Counted, Outcome, Used};
+use polyvirt_dialects::novacron::metrics::Outcome;
 use polyvirt_dialects::{novacron, vitistack};
 use polyvirt_engine::runtime::key::ObjectKey;
+use polyvirt_engine::usage::Used;
 
 /// One sample of each family.
 pub(super) fn machines() -> vitistack::Metrics {
@@ -25,14 +26,18 @@ pub(super) fn machines() -> vitistack::Metrics {
 /// One sample of each family.
 pub(super) fn vms_of_novacron() -> novacron::Metrics {
     let metrics = novacron::Metrics::default();
-    let counted = Counted {
-        phase: "Running".into(),
-        used: Used {
-            cpu_cores: Some(0.5),
-            memory_bytes: Some(1e9),
-        },
-    };
-    metrics.count(&ObjectKey::new("default", "my-vm"), Some(counted));
+    metrics.count(&ObjectKey::new("default", "my-vm"), Some("Running"));
     metrics.pass(Outcome::Success, Duration::ZERO);
     metrics
+}
+
+/// What VMs of NovaCron use.
+pub(super) fn figures_of_novacron() -> novacron::Figures {
+    novacron::Figures::new(|| {
+        let used = Used {
+            cpu_cores: Some(0.5),
+            memory_bytes: Some(1_000_000_000),
+        };
+        vec![(ObjectKey::new("default", "my-vm"), used)]
+    })
 }

@@ -6,6 +6,7 @@
 //!
 //! Each step looks at what is there first, so that a second run repairs and changes nothing else.
 
+pub mod catalogue;
 pub mod clusters;
 mod first_look;
 mod guest;
@@ -165,6 +166,12 @@ async fn control_plane(
         Ok(((), Done::new("applied", detail)))
     };
     progress.step("roles", roles).await?;
+    let catalogue = async {
+        let count = catalogue::apply(&client).await?;
+        let detail = format!("{count} names for marketplace:// of novacron.io");
+        Ok(((), Done::new("applied", detail)))
+    };
+    progress.step("image catalogue", catalogue).await?;
     Ok(client)
 }
 

@@ -1,6 +1,6 @@
 //! `polyvirt vm`: the verbs of daily use.
 
-mod connect;
+pub mod connect;
 mod console;
 mod describe;
 mod events;
@@ -8,6 +8,7 @@ mod exec;
 mod explain;
 mod list;
 mod logs;
+pub mod migrate;
 pub mod options;
 mod plain;
 mod power;
@@ -77,6 +78,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Verb::Snapshot(taken) => snapshot::take(&cluster, &taken).await,
         Verb::Snapshots(shown) => snapshot::list(&cluster, &shown).await,
         Verb::Revert(back) => snapshot::revert(&cluster, &back).await,
+        Verb::Migrate(moved) => migrate::run(&cluster, &moved).await,
         Verb::Console(named) => console::run(&cluster, &named.name).await,
         Verb::Vnc(vnc) => vnc::run(&cluster, &vnc).await,
         Verb::Logs(logs) => logs::run(&cluster, &logs).await,
@@ -102,9 +104,11 @@ pub fn phase_cell(phase: VMPhase) -> Cell {
         VMPhase::Running => Paint::Good,
         VMPhase::Stopped => Paint::Plain,
         VMPhase::Failed => Paint::Bad,
-        VMPhase::Pending | VMPhase::Provisioning | VMPhase::Reconfiguring | VMPhase::Deleting => {
-            Paint::Busy
-        }
+        VMPhase::Pending
+        | VMPhase::Provisioning
+        | VMPhase::Reconfiguring
+        | VMPhase::Migrating
+        | VMPhase::Deleting => Paint::Busy,
     };
     Cell::new(format!("{phase:?}"), paint)
 }
@@ -119,7 +123,7 @@ fn print_object(object: &impl serde::Serialize, format: Format) -> anyhow::Resul
 }
 
 /// To standard output; whoever read has had enough if it cannot be written.
-fn print(text: &str) {
+pub fn print(text: &str) {
     print_bytes(text.as_bytes());
 }
 
@@ -129,7 +133,7 @@ fn print_bytes(bytes: &[u8]) {
 }
 
 /// To standard error, where words about the work go.
-fn say(text: &str) {
+pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

@@ -56,6 +56,8 @@ pub enum Verb {
     Snapshots(Snapshots),
     /// Take a VM back to a snapshot; all that it has written since is lost
     Revert(Revert),
+    /// Move a VM to another host of its provider
+    Migrate(Migrate),
     /// Attach this terminal to the serial console; Ctrl-] leaves it
     Console(Named),
     /// Make the screen of a VM reachable for a VNC viewer on this machine
@@ -187,6 +189,49 @@ pub struct Revert {
     /// Whether to wait
     #[command(flatten)]
     pub wait: Wait,
+}
+
+/// Options of `polyvirt vm migrate`.
+#[derive(Clone, Debug, Args)]
+pub struct Migrate {
+    /// The VirtualMachine
+    pub name: String,
+    /// The host to move to; without it one is chosen
+    #[arg(long, value_name = "HOST")]
+    pub to: Option<String>,
+    /// How to move
+    #[command(flatten)]
+    pub terms: MoveTerms,
+    /// Stop the move that is under way, instead of beginning one
+    #[arg(long, conflicts_with = "to")]
+    pub cancel: bool,
+    /// Whether to wait
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// How a VM moves.
+#[derive(Clone, Debug, Default, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is one flag")]
+pub struct MoveTerms {
+    /// Move a VM that is off, or stop it for the move
+    #[arg(long)]
+    pub cold: bool,
+    /// Compress memory on its way
+    #[arg(long)]
+    pub compression: bool,
+    /// Encrypt memory on its way
+    #[arg(long)]
+    pub encrypted: bool,
+    /// The most to take of the network, such as 10Gbps or 100Mi
+    #[arg(long, value_name = "RATE")]
+    pub bandwidth: Option<String>,
+    /// Slow a guest down that writes faster than it can be moved
+    #[arg(long)]
+    pub auto_converge: bool,
+    /// Start a guest on the target that cannot be moved otherwise, and let it fetch what is missing
+    #[arg(long)]
+    pub post_copy: bool,
 }
 
 /// Options of `polyvirt vm vnc`.

@@ -150,7 +150,8 @@ impl Shape {
     }
 }
 
-fn filled(source: &Source) -> Value {
+/// What CDI fills a volume from: the beginning of its `spec`.
+pub(crate) fn filled(source: &Source) -> Value {
     let place = |key: &VmKey| json!({"namespace": key.namespace, "name": key.name});
     match source {
         Source::Empty => json!({"source": {"blank": {}}}),

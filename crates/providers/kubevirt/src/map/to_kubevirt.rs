@@ -179,7 +179,7 @@ impl Wish<'_> {
             "interfaces": cards,
             "rng": {},
         });
-        put(&mut devices, "gpus", devices_of(&options.gpus));
+        put(&mut devices, "gpus", devices_of(&self.gpus()));
         put(
             &mut devices,
             "hostDevices",
@@ -193,6 +193,18 @@ impl Wish<'_> {
             devices["tpm"] = json!({"persistent": true});
         }
         devices
+    }
+
+    /// Those of the options, and those that the VM was placed for: their names are the cluster's own. KubeVirt passes whatever
+    /// has such a name, card or not.
+    fn gpus(&self) -> Vec<Device> {
+        let placed = self.request.placement.iter().flat_map(|p| &p.devices);
+        let each = placed.flat_map(|(name, number)| (0..*number).map(move |_| name));
+        let named = each.enumerate().map(|(place, name)| Device {
+            name: format!("device{place}"),
+            device_name: name.clone(),
+        });
+        self.options.gpus.iter().cloned().chain(named).collect()
     }
 
     /// Its place among what is tried for boot. Nothing said: the first disk, then the medium.
@@ -300,7 +312,7 @@ pub(crate) fn claim_of(volume: &Value) -> Option<&str> {
 }
 
 /// Puts the value there unless it says nothing.
-pub(super) fn put(object: &mut Value, key: &str, value: Value) {
+pub(crate) fn put(object: &mut Value, key: &str, value: Value) {
     let empty = match &value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),

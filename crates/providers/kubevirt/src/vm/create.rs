@@ -31,7 +31,7 @@ use crate::map::layout::{Layout, Source};
 use crate::map::objects::{self, Anchor, Marks};
 use crate::map::to_kubevirt::{Hot, Making, Run, Wish};
 use crate::vm::{Core, adopt, look};
-use crate::{check, storage};
+use crate::{check, proof, storage};
 
 /// Where VMs without an owner go, if nothing says where.
 const NOBODYS: &str = "default";
@@ -171,36 +171,34 @@ impl Plan {
     }
 }
 
-/// Where the request wants the VM.
+/// Where the request wants the VM. Its object is in a namespace, and whoever may write there may not reach into another one.
 fn place(core: &Core, request: &CreateVm, options: &KubevirtOptions) -> Result<VmKey> {
-    let owners = request.owner.as_ref().map(|owner| owner.namespace.clone());
-    let only = core.cluster.namespace.clone();
-    if let (Some(only), Some(wanted)) = (&only, &options.namespace)
-        && only != wanted
+    let owners = request.owner.as_ref().map(|owner| owner.namespace.as_str());
+    let only = core.cluster.namespace.as_deref();
+    let (wanted, may) = (options.namespace.as_deref(), only.or(owners));
+    if let (Some(wanted), Some(may)) = (wanted, may)
+        && wanted != may
     {
-        let message =
-            format!("This provider uses the namespace {only} only, and the VM asks for {wanted}");
+        let message = format!("This VM may be in the namespace {may} only, and asks for {wanted}");
         return Err(ProviderError::invalid("class.extraConfig", message));
     }
-    let namespace = only.or_else(|| options.namespace.clone()).or(owners);
+    let namespace = may.or(wanted).unwrap_or(NOBODYS);
     let name = options
         .vm_name
         .clone()
         .unwrap_or_else(|| request.name.clone());
-    Ok(VmKey::new(
-        namespace.unwrap_or_else(|| NOBODYS.to_owned()),
-        name,
-    ))
+    Ok(VmKey::new(namespace, name))
 }
 
 /// Finds the VM of this identity, or makes it.
-pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Created> {
+pub(crate) async fn create(core: &Arc<Core>, mut request: CreateVm) -> Result<Created> {
     let identity = request.owner.as_ref().map(|owner| owner.identity.clone());
     let there = match &identity {
         Some(identity) => look::key_of(core, identity).await?,
         None => None,
     };
     let known = there.is_some();
+    proof::settle(&mut request.image).await?;
     let plan = Plan::read(core, request, there).await?;
     if !known && let Some(adopted) = adopt::adopt(core, &plan).await? {
         return Ok(adopted);
@@ -269,7 +267,7 @@ fn may_go_on(plan: &Plan, live: &DynamicObject) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn name_conflict(key: &VmKey) -> ProviderError {
+fn name_conflict(key: &VmKey) -> ProviderError {
     let message = format!(
         "There is a VirtualMachine {key} that is not ours; rename the VM, or delete the other one"
     );
@@ -340,7 +338,7 @@ async fn unmark(core: &Core, made: &DynamicObject) -> Result<()> {
 }
 
 /// The namespace is made if it is not there, and never taken away.
-async fn ensure_namespace(core: &Core, name: &str) -> Result<()> {
+pub(crate) async fn ensure_namespace(core: &Core, name: &str) -> Result<()> {
     match core.cluster.get_global(Kind::Namespace, name).await {
         Ok(Some(_)) => return Ok(()),
         // Who may not see namespaces may still use one.

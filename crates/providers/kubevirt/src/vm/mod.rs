@@ -21,12 +21,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::books::Books;
 use crate::cluster::Cluster;
+use crate::config::Images;
 use crate::errors;
 use crate::kinds::{Kind, VmKey, owner};
 use crate::moves::Moves;
 
 pub(crate) use adopt::mark_claims;
-pub(crate) use create::create;
+pub(crate) use create::{create, ensure_namespace};
 pub(crate) use delete::delete;
 pub(crate) use look::{describe, find, key_of, list};
 pub(crate) use power::{halt, note, power};
@@ -39,6 +40,7 @@ pub(crate) struct Core {
     pub(crate) hub: Hub,
     pub(crate) tasks: Tasks,
     pub(crate) moves: Moves,
+    pub(crate) images: Images,
     pub(crate) stop: CancellationToken,
 }
 

@@ -295,6 +295,10 @@ async fn a_console_carries_bytes_both_ways() {
         .expect("sent");
     let echo = session.output.next().await.expect("bytes").expect("bytes");
     assert_eq!(echo, "root\r");
+    let screen = lab.provider.console(&vm, ConsoleKind::Vnc).await;
+    let mut screen = screen.expect("attached");
+    let hello = screen.output.next().await.expect("bytes").expect("bytes");
+    assert!(hello.starts_with(b"RFB 003.008\n"), "{hello:?}");
     lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
     let error = lab
         .provider

@@ -11,6 +11,7 @@
 
 mod adoption;
 mod conformance;
+mod images;
 mod kills;
 mod lab;
 mod life;
@@ -18,3 +19,4 @@ mod many;
 mod moves;
 mod outage;
 mod refusals;
+mod rights;

@@ -1,6 +1,9 @@
 //! Machines that move to another node.
 
 use futures::StreamExt as _;
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use polyvirt_contract::model::{MigrateVm, MigrationPhase, PowerState};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{ErrorKind, Provider, RequestId, TaskId};
@@ -80,6 +83,42 @@ async fn a_machine_moves_once_and_runs_on() {
     let after = lab.state(&vm).await;
     assert_eq!(after.host, target);
     assert_eq!(after.last_request, RequestId::non_empty("first"));
+}
+
+/// All policies of the cluster that were made here.
+async fn policies(lab: &Lab) -> Vec<String> {
+    let kind = GroupVersionKind::gvk("migrations.kubevirt.io", "v1alpha1", "MigrationPolicy");
+    let kind = ApiResource::from_gvk_with_plural(&kind, "migrationpolicies");
+    let api: Api<DynamicObject> = Api::all_with(lab.client.clone(), &kind);
+    let all = api.list(&ListParams::default()).await.expect("a list");
+    let specs = all.items.into_iter().map(|policy| policy.data.to_string());
+    specs.filter(|spec| spec.contains(&lab.namespace)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_is_limited_as_it_was_asked_for() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let target = other(&lab.state(&vm).await.host);
+    let request = MigrateVm {
+        bandwidth: Some(64 << 20),
+        auto_converge: true,
+        ..to(target, "slowly")
+    };
+    let task = lab.provider.migrate(&vm, request).await.expect("accepted");
+    assert_eq!(ended(&lab, task).await, TaskState::Succeeded);
+    let instance = lab.get("VirtualMachineInstance", "web").await;
+    let went = &instance["status"]["migrationState"]["migrationConfiguration"];
+    assert_eq!(went["bandwidthPerMigration"], "67108864", "{instance}");
+    assert_eq!(went["allowAutoConverge"], true);
+    assert!(policies(&lab).await.is_empty(), "a policy was left");
+    // A policy that somebody left who died does not act on a move without wishes.
+    let back = to(other(target), "quickly");
+    let task = lab.provider.migrate(&vm, back).await.expect("accepted");
+    assert_eq!(ended(&lab, task).await, TaskState::Succeeded);
+    let instance = lab.get("VirtualMachineInstance", "web").await;
+    let went = &instance["status"]["migrationState"];
+    assert_eq!(went["migrationPolicyName"], serde_json::Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,9 +5,11 @@ mod url;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use polyvirt_contract::grpc::ServerCheck;
 use polyvirt_disks::fetch::Reach;
+use polyvirt_provider_kit::devices::Devices;
 
 pub use secret::Secret;
 use url::{parts, transport};
@@ -16,9 +18,13 @@ use url::{parts, transport};
 const KEYS: &[&str] = &[
     "accel",
     "allowPlaintext",
+    "devices",
     "host",
     "imageHosts",
     "instance",
+    "lostHosts",
+    "moveAddress",
+    "moveStall",
     "network",
     "pkipath",
     "pool",
@@ -89,8 +95,16 @@ pub struct LibvirtConfig {
     pub host: Option<String>,
     /// Tells this provider from others that use the same libvirt, in this life and the next; empty if it has no name.
     pub instance: String,
+    /// Devices of the host that VMs may have.
+    pub devices: Devices,
     /// Where downloads lie on their way to libvirt.
     pub scratch: PathBuf,
+    /// Where other hosts send guests to; `None` for the address by which libvirt is reached, or the host's own name.
+    pub move_address: Option<String>,
+    /// How long a guest on its way may not have moved before it is called back.
+    pub move_stall: Duration,
+    /// Hosts that will never come back, whatever was on its way to them.
+    pub lost_hosts: Vec<String>,
     /// Whether the server's certificate is looked at. SSH always looks at host keys.
     pub server_check: ServerCheck,
     /// Keys of the Secret: `username`, `password`, `ssh-privatekey`, `known_hosts`, `ca.crt`, `tls.crt`, `tls.key`.
@@ -151,6 +165,9 @@ pub enum ConfigError {
     },
 }
 
+/// Longer than a network takes to find another way.
+const MOVE_STALL: Duration = Duration::from_mins(1);
+
 /// Hosts of one Provider.
 const MOST_HOSTS: usize = 64;
 
@@ -188,7 +205,11 @@ impl LibvirtConfig {
             image_hosts: Reach::default(),
             host: None,
             instance: String::new(),
+            devices: Devices::default(),
             scratch: std::env::temp_dir(),
+            move_address: None,
+            move_stall: MOVE_STALL,
+            lost_hosts: Vec::new(),
             server_check: ServerCheck::Full,
             credentials: BTreeMap::new(),
         };
@@ -240,6 +261,17 @@ impl LibvirtConfig {
         keys.iter().find_map(|key| self.credentials.get(*key))
     }
 
+    /// The address to which other hosts send guests; `None` to leave it to libvirt, which knows its host by name.
+    pub(crate) fn move_host(&self) -> Option<&str> {
+        let by_way = match &self.transport {
+            Transport::Unix { .. } => None,
+            Transport::Tls(at) | Transport::Tcp(at) | Transport::Ssh { address: at, .. } => {
+                Some(at.host.as_str())
+            }
+        };
+        self.move_address.as_deref().or(by_way)
+    }
+
     /// Where libvirt is, without anything that may be secret.
     pub(crate) fn public(&self) -> String {
         match &self.transport {
@@ -263,8 +295,25 @@ impl LibvirtConfig {
             "network" if value.is_empty() => return Err(bad("the name of a network")),
             "host" if value.is_empty() => return Err(bad("a name for the host")),
             "host" => self.host = Some(value.to_owned()),
+            "moveAddress" if value.is_empty() => {
+                return Err(bad("an address of the host that the other hosts reach"));
+            }
+            "moveAddress" => self.move_address = Some(value.to_owned()),
+            "lostHosts" => {
+                self.lost_hosts = value
+                    .split(',')
+                    .map(|name| name.trim().to_owned())
+                    .collect();
+            }
+            "moveStall" => {
+                self.move_stall = seconds(value).ok_or_else(|| bad("seconds, from 5 to 3600"))?;
+            }
             "network" => self.network = Some(value.to_owned()),
             "accel" => self.accel = accel(value).ok_or_else(|| bad("ask, kvm or tcg"))?,
+            "devices" => {
+                let want = "name@0000:41:00.0 or name@UUID for each device, with commas between them and none twice";
+                self.devices = Devices::parse(value).ok_or_else(|| bad(want))?;
+            }
             "imageHosts" => self.image_hosts = reach(value).ok_or_else(|| bad("others or any"))?,
             "scratch" if !value.starts_with('/') => return Err(bad("an absolute path")),
             "scratch" => self.scratch = PathBuf::from(value),
@@ -278,6 +327,13 @@ impl LibvirtConfig {
         }
         Ok(())
     }
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    let number: u64 = text.parse().ok()?;
+    (5..=3600)
+        .contains(&number)
+        .then(|| Duration::from_secs(number))
 }
 
 fn accel(word: &str) -> Option<Accel> {

@@ -2,10 +2,12 @@
 
 use polyvirt_contract::Result;
 use polyvirt_contract::model::{ClassSpec, Firmware};
+use polyvirt_provider_kit::devices::DeviceAddress;
 use polyvirt_provider_kit::uuid::Uuid;
 
 use super::disk;
 use super::edit;
+use super::hostdev;
 use super::machine::AGENT;
 use super::marks::Marks;
 use super::nic::NicPart;
@@ -40,6 +42,8 @@ pub(crate) struct New<'a> {
     pub(crate) seed: Option<String>,
     /// The file of the Ignition configuration.
     pub(crate) ignition: Option<String>,
+    /// Devices of the host.
+    pub(crate) devices: &'a [DeviceAddress],
 }
 
 /// The domain's XML.
@@ -166,7 +170,7 @@ fn devices(new: &New<'_>, extra: &Extra) -> Element {
         .holding(root)
         .holding_all(data)
         .maybe(new.seed.as_deref().map(disk::seed))
-        .holding_all(ports(new.disks.len() + new.nics.len()))
+        .holding_all(ports(new.disks.len() + new.nics.len() + new.devices.len()))
         .holding(
             Element::new("controller")
                 .with("type", "usb")
@@ -179,7 +183,7 @@ fn devices(new: &New<'_>, extra: &Extra) -> Element {
         .maybe(tpm(new.class))
         .holding(screen())
         .holding(video(extra))
-        .holding_all(extra.hostdevs.iter().map(hostdev))
+        .holding_all(new.devices.iter().map(hostdev::element))
         .holding(Element::new("memballoon").with("model", "virtio"))
         .holding(random())
         .maybe(has_iommu(new.class).then(iommu))
@@ -247,18 +251,4 @@ fn tpm(class: &ClassSpec) -> Option<Element> {
         .with("type", "emulator")
         .with("version", version);
     Some(Element::new("tpm").with("model", model).holding(backend))
-}
-
-fn hostdev(address: &[String; 4]) -> Element {
-    let [domain, bus, slot, function] = address;
-    let place = Element::new("address")
-        .with("domain", domain)
-        .with("bus", bus)
-        .with("slot", slot)
-        .with("function", function);
-    Element::new("hostdev")
-        .with("mode", "subsystem")
-        .with("type", "pci")
-        .with("managed", "yes")
-        .holding(Element::new("source").holding(place))
 }

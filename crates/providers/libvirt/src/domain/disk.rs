@@ -47,6 +47,11 @@ pub(crate) fn free_target(taken: &[String]) -> Result<String> {
     })
 }
 
+/// By this a guest tells a disk from its others. It does not change while the disk is there.
+pub(crate) fn serial(target: &str) -> String {
+    format!("polyvirt-{target}")
+}
+
 /// A disk that can be written.
 pub(crate) fn element(target: &str, path: &str, tuning: &DiskTuning) -> Element {
     let mut driver = Element::new("driver")
@@ -69,6 +74,7 @@ pub(crate) fn element(target: &str, path: &str, tuning: &DiskTuning) -> Element 
                 .with("dev", target)
                 .with("bus", "virtio"),
         )
+        .holding(Element::new("serial").saying(serial(target)))
         .maybe(tuning.iotune.clone())
 }
 

@@ -1,14 +1,13 @@
 //! Changes of a domain that is there. Each touches the elements that it names, and leaves all else as it was written.
 
 use polyvirt_contract::model::ClassSpec;
+use polyvirt_provider_kit::check::MOST_CPUS;
 
 use super::disk;
 use super::nic::NicPart;
 use super::tuning::DiskTuning;
 use crate::xml::Element;
 
-/// The most CPUs that QEMU's usual machine has.
-pub(crate) const MOST_CPUS: u32 = 240;
 /// Places for memory that is plugged in.
 pub(crate) const DIMM_SLOTS: u32 = 16;
 

@@ -1,8 +1,10 @@
 //! What a domain is, read from its XML.
 
+use polyvirt_provider_kit::devices::DeviceAddress;
 use polyvirt_provider_kit::uuid::Uuid;
 
 use super::disk::DiskPart;
+use super::hostdev;
 use super::marks::Marks;
 use super::nic::NicPart;
 use crate::transport::Beside;
@@ -24,6 +26,8 @@ pub(crate) struct Machine {
     pub(crate) dimms: Vec<u64>,
     pub(crate) disks: Vec<DiskPart>,
     pub(crate) nics: Vec<NicPart>,
+    /// Devices of the host.
+    pub(crate) hostdevs: Vec<DeviceAddress>,
     pub(crate) marks: Option<Marks>,
     /// Whether the guest's agent listens; `None` if the domain has no channel for one.
     pub(crate) agent: Option<bool>,
@@ -70,6 +74,11 @@ impl Machine {
                 .into_iter()
                 .flat_map(|d| d.all("interface"))
                 .map(NicPart::of)
+                .collect(),
+            hostdevs: devices
+                .into_iter()
+                .flat_map(|d| d.all("hostdev"))
+                .filter_map(hostdev::address)
                 .collect(),
             agent: devices.and_then(agent),
             screen: devices.and_then(screen),

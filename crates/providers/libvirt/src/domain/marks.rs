@@ -1,7 +1,9 @@
 //! What we keep in a domain's metadata: whose it is, how whole it is, and what its parts are called.
 
+use std::collections::BTreeMap;
+
 use polyvirt_contract::RequestId;
-use polyvirt_contract::model::{Owner, Stage};
+use polyvirt_contract::model::{Owner, PowerState, Stage};
 
 use crate::xml::Element;
 
@@ -31,6 +33,26 @@ pub(crate) struct NicMark {
     pub(crate) name: String,
 }
 
+/// A pool whose volumes a move copies, and the pool of the target that they are copied to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+/// What remembers a move until it is settled which host has the VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Moving {
+    /// It leaves. Its power is told as it was until it has arrived, or stays.
+    To {
+        host: String,
+        was: PowerState,
+        copied: Vec<Copied>,
+    },
+    /// It comes. Nobody is told of it until it has arrived.
+    From { host: String },
+}
+
 /// All that we keep with a domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
@@ -47,9 +69,16 @@ pub(crate) struct Marks {
     pub(crate) pool: String,
     /// Volumes of others that disks of this domain are overlays of.
     pub(crate) bases: Vec<String>,
+    /// When the first disk was made above the last of these, as its volume tells: nothing was written to it as long as that is
+    /// when it was changed last.
+    pub(crate) fresh: String,
     pub(crate) root_gib: u32,
     pub(crate) disks: Vec<DiskMark>,
     pub(crate) nics: Vec<NicMark>,
+    pub(crate) moving: Option<Moving>,
+    /// What became of the file systems of disks that have grown, by the disk's name. With a machine that runs only: a guest
+    /// that starts sees to it by itself.
+    pub(crate) growths: BTreeMap<String, String>,
 }
 
 impl Marks {
@@ -70,9 +99,12 @@ impl Marks {
             image: attr("image"),
             pool: attr("pool"),
             bases: texts("polyvirt:base"),
+            fresh: attr("fresh"),
             root_gib: attr("rootGiB").parse().unwrap_or(0),
             disks: element.all("polyvirt:disk").map(disk).collect(),
             nics: element.all("polyvirt:nic").map(nic).collect(),
+            moving: element.at("polyvirt:move").and_then(moving),
+            growths: element.all("polyvirt:growth").map(growth).collect(),
         }
     }
 
@@ -85,6 +117,9 @@ impl Marks {
             .with("rootGiB", self.root_gib);
         if !self.maker.is_empty() {
             element.set("maker", &self.maker);
+        }
+        if !self.fresh.is_empty() {
+            element.set("fresh", &self.fresh);
         }
         if !self.image.is_empty() {
             element.set("image", &self.image);
@@ -99,6 +134,8 @@ impl Marks {
             .holding_all(self.bases.iter().map(said("polyvirt:base")))
             .holding_all(self.disks.iter().map(disk_element))
             .holding_all(self.nics.iter().map(nic_element))
+            .maybe(self.moving.as_ref().map(moving_element))
+            .holding_all(self.growths.iter().map(growth_element))
     }
 
     /// Puts them into a domain's XML, in the place of those that are there.
@@ -117,6 +154,19 @@ impl Marks {
     /// Whether another provider is at work on it. Without a name on either side it may have been we, in an earlier life.
     pub(crate) fn is_made_by_another(&self, we_are: &str) -> bool {
         !self.maker.is_empty() && !we_are.is_empty() && self.maker != we_are
+    }
+
+    /// Whether it is on its way to this host and not there yet.
+    pub(crate) const fn is_coming(&self) -> bool {
+        matches!(self.moving, Some(Moving::From { .. }))
+    }
+
+    /// How it was before it began to leave this host; `None` if it does not.
+    pub(crate) const fn leaves_as(&self) -> Option<PowerState> {
+        match self.moving {
+            Some(Moving::To { was, .. }) => Some(was),
+            _ => None,
+        }
     }
 
     pub(crate) fn nic_name(&self, mac: &str) -> Option<&str> {
@@ -179,6 +229,62 @@ fn nic_element(nic: &NicMark) -> Element {
         .with("name", &nic.name)
 }
 
+fn growth(element: &Element) -> (String, String) {
+    (element.get("disk").unwrap_or_default(), element.text())
+}
+
+fn growth_element((disk, said): (&String, &String)) -> Element {
+    Element::new("polyvirt:growth")
+        .with("disk", disk)
+        .saying(said)
+}
+
+fn moving(element: &Element) -> Option<Moving> {
+    if let Some(host) = element.get("from") {
+        return Some(Moving::From { host });
+    }
+    let copied = element.all("polyvirt:copied").map(|pool| Copied {
+        from: pool.get("from").unwrap_or_default(),
+        to: pool.get("to").unwrap_or_default(),
+    });
+    Some(Moving::To {
+        host: element.get("to")?,
+        was: power(&element.get("was").unwrap_or_default()),
+        copied: copied.collect(),
+    })
+}
+
+fn moving_element(moving: &Moving) -> Element {
+    let element = Element::new("polyvirt:move");
+    match moving {
+        Moving::From { host } => element.with("from", host),
+        Moving::To { host, was, copied } => element
+            .with("to", host)
+            .with("was", power_word(*was))
+            .holding_all(copied.iter().map(|pool| {
+                Element::new("polyvirt:copied")
+                    .with("from", &pool.from)
+                    .with("to", &pool.to)
+            })),
+    }
+}
+
+fn power(word: &str) -> PowerState {
+    match word {
+        "off" => PowerState::Off,
+        "suspended" => PowerState::Suspended,
+        _ => PowerState::On,
+    }
+}
+
+const fn power_word(power: PowerState) -> &'static str {
+    match power {
+        PowerState::Off => "off",
+        PowerState::Suspended => "suspended",
+        PowerState::On | PowerState::Unknown => "on",
+    }
+}
+
 fn stage(word: &str) -> Stage {
     match word {
         "creating" => Stage::Creating,
@@ -196,74 +302,4 @@ const fn word(stage: Stage) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::xml::parse;
-
-    fn sample() -> Marks {
-        Marks {
-            owner: Some(Owner {
-                identity: "a-b".into(),
-                namespace: "n".to_owned(),
-                name: "web 'x' <&>".to_owned(),
-            }),
-            stage: Stage::Creating,
-            maker: "one".to_owned(),
-            tags: vec!["a b".to_owned(), "c&d".to_owned()],
-            request: Some("r1".into()),
-            image: "img-1".to_owned(),
-            pool: "default".to_owned(),
-            bases: vec!["x.root.qcow2".to_owned()],
-            root_gib: 4,
-            disks: vec![DiskMark {
-                target: "vdb".to_owned(),
-                name: "data".to_owned(),
-                size_gib: 2,
-                pool: "p".to_owned(),
-                volume: "v".to_owned(),
-            }],
-            nics: vec![NicMark {
-                mac: "02:00:00:00:00:01".to_owned(),
-                name: "eth0".to_owned(),
-            }],
-        }
-    }
-
-    #[test]
-    fn another_is_who_has_another_name() {
-        for (maker, we_are, another) in [
-            ("a", "b", true),
-            ("a", "a", false),
-            ("", "b", false),
-            ("a", "", false),
-        ] {
-            let marks = Marks {
-                maker: maker.to_owned(),
-                ..Marks::default()
-            };
-            assert_eq!(
-                marks.is_made_by_another(we_are),
-                another,
-                "{maker} {we_are}"
-            );
-        }
-    }
-
-    #[test]
-    fn marks_survive_a_domain_and_leave_the_rest_of_it() {
-        let text = "<domain>\n  <metadata>\n    <other:x xmlns:other='u'>mine</other:x>\n  </metadata>\n</domain>";
-        let mut domain = parse(text).expect("sound");
-        assert_eq!(Marks::of_domain(&domain.root), None);
-        sample().put(&mut domain.root);
-        let read = parse(&domain.to_string()).expect("sound").root;
-        assert_eq!(Marks::of_domain(&read), Some(sample()));
-        assert!(
-            domain
-                .to_string()
-                .contains("<other:x xmlns:other='u'>mine</other:x>")
-        );
-        let other = Marks::default();
-        other.put(&mut domain.root);
-        assert_eq!(Marks::of_domain(&domain.root), Some(other));
-    }
-}
+mod tests;

@@ -10,10 +10,11 @@
 pub(crate) mod build;
 pub(crate) mod disk;
 pub(crate) mod edit;
+mod hostdev;
 pub(crate) mod machine;
 pub(crate) mod marks;
 pub(crate) mod nic;
 pub(crate) mod tuning;
 
 pub(crate) use machine::Machine;
-pub(crate) use marks::{DiskMark, Marks, NicMark};
+pub(crate) use marks::{Copied, DiskMark, Marks, Moving, NicMark};

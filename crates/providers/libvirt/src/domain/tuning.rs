@@ -2,6 +2,7 @@
 
 use polyvirt_contract::model::{ClassSpec, ResourceLimits};
 use polyvirt_contract::{ProviderError, Result};
+use polyvirt_provider_kit::devices::DeviceAddress;
 
 use crate::xml::Element;
 
@@ -11,6 +12,7 @@ pub(crate) const WORDS: &[&str] = &[
     "libvirt.cpuModel",
     "libvirt.diskCache",
     "libvirt.diskIo",
+    "libvirt.growFileSystems",
     "libvirt.hostdev",
     "libvirt.hugepages",
     "libvirt.iotune.readBytesSec",
@@ -43,6 +45,14 @@ pub(crate) struct DiskTuning {
     pub(crate) iotune: Option<Element>,
 }
 
+/// Whether guests are asked to grow the file systems of disks that have grown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FileSystems {
+    #[default]
+    Grow,
+    Leave,
+}
+
 /// What `extraConfig` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
@@ -54,9 +64,10 @@ pub(crate) struct Extra {
     pub(crate) numa_nodeset: Option<String>,
     pub(crate) video: Option<String>,
     pub(crate) ovs: bool,
-    /// PCI devices of the host: domain, bus, slot, function.
-    pub(crate) hostdevs: Vec<[String; 4]>,
+    /// Devices of the host.
+    pub(crate) hostdevs: Vec<DeviceAddress>,
     pub(crate) disks: DiskTuning,
+    pub(crate) file_systems: FileSystems,
 }
 
 /// Reads `extraConfig`. A word of ours that is not known, or a value that makes no sense, is refused.
@@ -85,6 +96,10 @@ pub(crate) fn extra(class: &ClassSpec) -> Result<Extra> {
             io: checked("diskIo", word("diskIo"), is_io)?,
             iotune: iotune(word)?,
         },
+        file_systems: match checked("growFileSystems", word("growFileSystems"), is_switch)? {
+            Some(text) if text == "false" => FileSystems::Leave,
+            _ => FileSystems::Grow,
+        },
     })
 }
 
@@ -105,6 +120,10 @@ fn checked(name: &str, value: Option<String>, fits: fn(&str) -> bool) -> Result<
 fn is_word(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !text.is_empty() && text.chars().all(fits)
+}
+
+fn is_switch(text: &str) -> bool {
+    matches!(text, "true" | "false")
 }
 
 fn is_cpu_mode(text: &str) -> bool {
@@ -145,24 +164,14 @@ fn hugepages(text: &str) -> Result<u64> {
 }
 
 /// `0000:03:00.0,0000:04:00.1`.
-fn hostdevs(text: &str) -> Result<Vec<[String; 4]>> {
-    let one = |address: &str| {
-        let hex = |part: &str| {
-            let fits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-            fits.then(|| format!("0x{part}"))
-        };
-        let (rest, function) = address.trim().rsplit_once('.')?;
-        let parts: Vec<&str> = rest.split(':').collect();
-        let [domain, bus, slot] = parts.as_slice() else {
-            return None;
-        };
-        Some([hex(domain)?, hex(bus)?, hex(slot)?, hex(function)?])
-    };
-    let list = text.split(',').filter(|part| !part.trim().is_empty());
-    list.map(|part| {
-        one(part).ok_or_else(|| wrong("libvirt.hostdev", "write addresses like 0000:03:00.0"))
-    })
-    .collect()
+fn hostdevs(text: &str) -> Result<Vec<DeviceAddress>> {
+    let list = text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let read = list.map(|part| DeviceAddress::try_from(part.to_owned()));
+    read.map(|address| address.map_err(|why| wrong("libvirt.hostdev", &why.to_string())))
+        .collect()
 }
 
 fn iotune(word: impl Fn(&str) -> Option<String>) -> Result<Option<Element>> {

@@ -6,11 +6,10 @@
 //!   a host that is away: its VMs are unknown, never gone; the other hosts go on
 //! ```
 //!
-//! Ids are those of a single host: the UUID of a domain, which no two hosts share.
+//! Ids are those of a single host: the UUID of a domain, which no two hosts share but while a VM moves from one to the other.
 
-mod choice;
+mod moving;
 mod provider;
-mod sent;
 mod told;
 
 use std::sync::Arc;
@@ -18,17 +17,21 @@ use std::sync::Arc;
 use futures::future::join_all;
 use polyvirt_contract::model::{CreateVm, Created, Owner, PowerState, VmRef, VmState};
 use polyvirt_contract::{ErrorKind, Identity, Provider, ProviderError, Result, VmId};
+use polyvirt_provider_kit::fleet::choice::{self, Candidate, choose, unavailable};
+use polyvirt_provider_kit::fleet::running::Moves;
+use polyvirt_provider_kit::fleet::sent::{Book, Sent};
 use polyvirt_provider_kit::uuid::Uuid;
 
 use crate::config::LibvirtConfig;
+use crate::core::{Core, Revisions};
 use crate::provider::Libvirt;
-use choice::{Candidate, choose, unavailable};
-use sent::{Book, Sent};
+use told::stands_back;
 
 /// A provider whose VMs are domains of several libvirts.
 pub struct Fleet {
     hosts: Vec<Arc<Libvirt>>,
     book: Book,
+    moves: Moves,
 }
 
 impl std::fmt::Debug for Fleet {
@@ -42,7 +45,11 @@ pub fn open_all(mut configs: Vec<LibvirtConfig>) -> Arc<dyn Provider> {
     if configs.len() == 1
         && let Some(config) = configs.pop()
     {
-        return Libvirt::open(config);
+        let host = Libvirt::open(config);
+        // It may have been one of several before.
+        let alone: Arc<[Arc<Core>]> = Arc::new([host.core.clone()]);
+        moving::keep_settled(&alone);
+        return host;
     }
     Fleet::open(configs)
 }
@@ -50,35 +57,48 @@ pub fn open_all(mut configs: Vec<LibvirtConfig>) -> Arc<dyn Provider> {
 impl Fleet {
     /// Begins to connect to all of them.
     pub fn open(configs: Vec<LibvirtConfig>) -> Arc<Self> {
-        let hosts: Vec<_> = configs.into_iter().map(Libvirt::open).collect();
+        let revisions = Revisions::begin();
+        let open = |config| Libvirt::open_among(config, revisions.clone());
+        let hosts: Vec<_> = configs.into_iter().map(open).collect();
         hosts.iter().for_each(told::tell_of_loss);
+        moving::keep_settled(&hosts.iter().map(|host| host.core.clone()).collect());
         Arc::new(Self {
             hosts,
             book: Book::default(),
+            moves: Moves::default(),
         })
     }
 
-    /// All that is known of VMs, wherever they are.
+    /// All that is known of VMs, wherever they are, each once.
     fn states(&self) -> impl Iterator<Item = (usize, VmState)> {
         let hosts = self.hosts.iter().enumerate();
-        hosts.flat_map(|(place, host)| {
+        let all = hosts.flat_map(|(place, host)| {
             let states = host.core.states().into_iter();
             states.map(move |state| (place, state))
-        })
+        });
+        all.filter(|(place, state)| !stands_back(self.cores(), *place, &state.id))
+    }
+
+    fn cores(&self) -> impl Iterator<Item = &Core> + Clone {
+        self.hosts.iter().map(|host| host.core.as_ref())
+    }
+
+    async fn holder(&self, id: &VmId) -> Result<&Arc<Libvirt>> {
+        Ok(&self.hosts[self.place_of(id).await?])
     }
 
     /// The host that has the VM. Of two that say so the one where it runs: the other has what a migration left behind.
-    async fn holder(&self, id: &VmId) -> Result<&Arc<Libvirt>> {
+    async fn place_of(&self, id: &VmId) -> Result<usize> {
         let mut known: Vec<_> = self.states().filter(|(_, state)| state.id == *id).collect();
         known.sort_by_key(|(place, state)| (state.power == PowerState::Off, *place));
         if let Some((place, _)) = known.first() {
-            return Ok(&self.hosts[*place]);
+            return Ok(*place);
         }
         let answers = join_all(self.hosts.iter().map(|host| host.describe(id))).await;
         let mut away = None;
         for (place, answer) in answers.into_iter().enumerate() {
             match answer {
-                Ok(Some(_)) => return Ok(&self.hosts[place]),
+                Ok(Some(_)) => return Ok(place),
                 Ok(None) => {}
                 Err(error) => away = away.or(self.unless_absent(place, id, error)),
             }
@@ -103,8 +123,10 @@ impl Fleet {
         let mut away = None;
         for (place, answer) in answers.into_iter().enumerate() {
             match answer {
-                Ok(Some(state)) => return Ok(Some((place, state))),
-                Ok(None) => {}
+                Ok(Some(state)) if !stands_back(self.cores(), place, &state.id) => {
+                    return Ok(Some((place, state)));
+                }
+                Ok(_) => {}
                 Err(error) if self.hosts[place].core.states().iter().any(carries) => {
                     return Err(error);
                 }

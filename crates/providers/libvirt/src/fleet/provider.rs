@@ -5,17 +5,18 @@ use futures::future::join_all;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskInfo, ExecOutput,
-    ExecRequest, Inventory, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated,
-    SnapshotRequest, VmRef, VmState,
+    ExecRequest, Inventory, MigrateVm, MigrationProgress, PowerRequest, PrepareImage,
+    PreparedImage, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, Result, SnapshotId,
-    TaskId, VmId,
+    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, RequestId, Result,
+    SnapshotId, TaskId, VmId,
 };
+use polyvirt_provider_kit::fleet::choice;
 
-use super::{Fleet, choice, told};
-use crate::{inventory, offer};
+use super::{Fleet, told};
+use crate::{image, inventory, offer};
 
 #[async_trait]
 impl Provider for Fleet {
@@ -31,7 +32,7 @@ impl Provider for Fleet {
     }
 
     async fn features(&self) -> Result<Features> {
-        Ok(offer::features())
+        Ok(offer::features(self.hosts.len()))
     }
 
     async fn create(&self, request: CreateVm) -> Result<Created> {
@@ -100,8 +101,16 @@ impl Provider for Fleet {
         prepared.into_iter().next().ok_or_else(none)
     }
 
+    /// Hosts may share the pool that the image is in: what any of them needs is deleted on none.
     async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
-        let answers = join_all(self.hosts.iter().map(|host| host.image_delete(image))).await;
+        for host in &self.hosts {
+            image::must_be_unused(&host.core, image).await?;
+        }
+        // One after the other: on storage that they share the first deletes it for all.
+        let mut answers = Vec::new();
+        for host in &self.hosts {
+            answers.push(host.image_delete(image).await);
+        }
         let absent =
             |answer: &Result<()>| matches!(answer, Err(e) if e.kind == ErrorKind::NotFound);
         let nowhere = answers.iter().all(absent);
@@ -125,12 +134,14 @@ impl Provider for Fleet {
     async fn list_vms(&self) -> Result<Vec<VmState>> {
         let lists = join_all(self.hosts.iter().map(|host| host.list_vms())).await;
         let mut all = Vec::new();
-        for (host, list) in self.hosts.iter().zip(lists) {
-            match list {
-                Ok(list) => all.extend(list),
+        for (place, (host, list)) in self.hosts.iter().zip(lists).enumerate() {
+            let list = match list {
+                Ok(list) => list,
                 Err(error) if !host.core.has_told_all() => return Err(error),
-                Err(_) => all.extend(host.core.states().into_iter().map(told::unknown)),
-            }
+                Err(_) => host.core.states().into_iter().map(told::unknown).collect(),
+            };
+            let here = |state: &VmState| !told::stands_back(self.cores(), place, &state.id);
+            all.extend(list.into_iter().filter(here));
         }
         Ok(all)
     }
@@ -154,8 +165,26 @@ impl Provider for Fleet {
         Ok(inventory::merged(all))
     }
 
+    /// What the hosts tell that answer.
+    async fn usage(&self) -> Result<Vec<VmUsage>> {
+        let told = join_all(self.hosts.iter().map(|host| host.usage())).await;
+        Ok(told.into_iter().flatten().flatten().collect())
+    }
+
     async fn guest_exec(&self, vm: &VmRef, request: ExecRequest) -> Result<ExecOutput> {
         self.of(vm).await?.guest_exec(vm, request).await
+    }
+
+    async fn migrate(&self, vm: &VmRef, request: MigrateVm) -> Result<Option<TaskId>> {
+        Box::pin(self.move_vm(vm, request)).await
+    }
+
+    async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
+        self.move_progress(task)
+    }
+
+    async fn cancel_migration(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
+        self.stop_move(vm, request)
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

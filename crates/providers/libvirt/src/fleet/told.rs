@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use polyvirt_contract::Result;
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::watch::VmEvent;
+use polyvirt_contract::{Result, VmId};
 
 use crate::core::{Core, Known};
 use crate::provider::Libvirt;
@@ -67,6 +67,37 @@ impl Core {
     }
 }
 
+/// Whether another host has the VM by now, and this one nothing, or what a move has left of it.
+pub(super) fn stands_back<'a>(
+    cores: impl Iterator<Item = &'a Core>,
+    place: usize,
+    id: &VmId,
+) -> bool {
+    let (mut has_it, mut elsewhere) = (false, false);
+    for (other, core) in cores.enumerate() {
+        let stays = core.seen(id).is_some_and(|vm| !vm.leaves());
+        has_it |= stays && other == place;
+        elsewhere |= stays && other != place;
+    }
+    elsewhere && !has_it
+}
+
+/// Whether an event of one host is still true of the whole.
+fn holds(cores: &[Arc<Core>], place: usize, event: &VmEvent) -> bool {
+    let all = || cores.iter().map(AsRef::as_ref);
+    match event {
+        VmEvent::State(state) => !stands_back(all(), place, &state.id),
+        VmEvent::Gone { id, revision, .. } => {
+            let newer = |core: &Core| {
+                let seen = core.seen(id);
+                seen.is_some_and(|vm| vm.state().revision > *revision)
+            };
+            !stands_back(all(), place, id) && !all().any(newer)
+        }
+        _ => true,
+    }
+}
+
 /// The VMs of one host and what happens to them, from the moment on at which all of them are known.
 async fn of_host(host: Arc<Libvirt>) -> BoxStream<'static, Result<VmEvent>> {
     while !host.core.has_told_all() {
@@ -83,9 +114,15 @@ async fn of_host(host: Arc<Libvirt>) -> BoxStream<'static, Result<VmEvent>> {
 /// nothing else.
 pub(super) fn merged(hosts: &[Arc<Libvirt>]) -> BoxStream<'static, Result<VmEvent>> {
     let count = hosts.len();
-    let each = hosts.iter().cloned().map(|host| {
-        let stream = stream::once(of_host(host));
-        stream.flatten().boxed()
+    let cores: Arc<[Arc<Core>]> = hosts.iter().map(|host| host.core.clone()).collect();
+    let each = hosts.iter().cloned().enumerate().map(|(place, host)| {
+        let cores = cores.clone();
+        let true_now = move |event: &Result<VmEvent>| {
+            let event = event.as_ref();
+            std::future::ready(event.map_or(true, |event| holds(&cores, place, event)))
+        };
+        let stream = stream::once(of_host(host)).flatten();
+        stream.filter(true_now).boxed()
     });
     let mut synced = 0;
     stream::select_all(each)

@@ -3,6 +3,7 @@
 //! libvirt cannot rename a volume, so an image is whole when the small volume beside it says so, which is made last and
 //! goes first.
 
+mod claim;
 mod send;
 
 use std::collections::BTreeMap;
@@ -11,17 +12,18 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage};
 use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
-use polyvirt_disks::checksum::Checksum;
 use polyvirt_disks::fetch::{self, FetchError, Fetcher};
 use polyvirt_disks::format;
 use polyvirt_provider_kit::tasks::{Begun, Progress};
 use polyvirt_provider_kit::uuid::hex;
 use sha2::{Digest as _, Sha256};
 
-use crate::core::Core;
+use crate::core::{Core, Vm};
 use crate::errors;
 use crate::rpc::{Session, Volume};
 use crate::storage::{self, Pool};
+use claim::Claim;
+pub(crate) use claim::sweep;
 
 /// What the first part of the work, the download, counts for.
 const FETCHED: u8 = 50;
@@ -57,6 +59,11 @@ fn volume_of(id: &str) -> String {
 
 fn mark_of(id: &str) -> String {
     format!("{id}.ok")
+}
+
+/// What is sent and has to be made a qcow2 yet.
+fn part_of(id: &str) -> String {
+    format!("{id}.upload")
 }
 
 fn id_of(parts: &[&str]) -> String {
@@ -142,32 +149,46 @@ pub(crate) async fn prepare(core: &Arc<Core>, request: &PrepareImage) -> Result<
     Ok(answer)
 }
 
-/// Deletes an image that nothing uses.
-pub(crate) async fn delete(core: &Arc<Core>, image: &PreparedImage) -> Result<()> {
-    let id = if image.id.is_empty() {
+fn id_in(image: &PreparedImage) -> &str {
+    if image.id.is_empty() {
         prepared_id(&image.path)
     } else {
         image.id.as_str()
-    };
-    let session = core.session().await?;
-    let user = core.all().into_iter().find(|vm| {
+    }
+}
+
+/// Refuses if a VM of this host needs the image, or may: one that was away from the beginning has VMs that nobody knows.
+pub(crate) async fn must_be_unused(core: &Arc<Core>, image: &PreparedImage) -> Result<()> {
+    if !core.has_told_all() {
+        core.list().await?;
+    }
+    let id = id_in(image);
+    let needs = |vm: &Arc<Vm>| {
         let marks = vm.config().ok().and_then(|config| config.marks);
         marks.is_some_and(|marks| marks.image == id)
-    });
-    if let Some(vm) = user {
-        let message = format!(
-            "The image {id} is used by the VM {}; delete that first",
-            vm.state().name
-        );
-        return Err(errors::precondition(message));
-    }
-    for name in session.pools().await? {
-        let Ok(pool) = Pool::open(&session, &name.name, "").await else {
-            continue;
-        };
+    };
+    let Some(vm) = core.all().into_iter().find(needs) else {
+        return Ok(());
+    };
+    let message = format!(
+        "The image {id} is used by the VM {}; delete that first",
+        vm.state().name
+    );
+    Err(errors::precondition(message))
+}
+
+/// Deletes an image that nothing uses.
+pub(crate) async fn delete(core: &Arc<Core>, image: &PreparedImage) -> Result<()> {
+    let id = id_in(image);
+    must_be_unused(core, image).await?;
+    let session = core.session().await?;
+    for pool in Pool::all(&session).await? {
+        // Another host that has the same storage may have deleted it. While libvirt is at work there it does not look.
+        if let Err(error) = pool.refresh(&session).await {
+            tracing::debug!(pool = pool.name(), %error, "A pool is taken as it was known");
+        }
         if pool.find(&session, &mark_of(id)).await?.is_some() {
-            pool.remove(&session, &mark_of(id)).await?;
-            return pool.remove(&session, &volume_of(id)).await;
+            return Claim::new(core, &pool, id).unmake(&session).await;
         }
     }
     Err(ProviderError::not_found(format!("The image {id}")))
@@ -282,24 +303,43 @@ fn begin(core: &Arc<Core>, pool: &Pool, source: Source) -> Begun {
     })
 }
 
-/// Cut short anywhere, it begins anew: what is there without its mark is replaced.
+/// Cut short anywhere, it begins anew: what is there without its mark is replaced, and goes if nobody asks for it again.
 async fn make(core: &Core, pool: &Pool, source: &Source, progress: &Progress) -> Result<()> {
+    let claim = Claim::new(core, pool, &source.id);
+    let _alone = claim.turn().await;
     let session = core.session().await?;
     if find(&session, pool, &source.id).await?.is_some() {
         return Ok(());
     }
+    claim.put(&session).await?;
+    let made = async {
+        bring(core, &session, pool, source, progress).await?;
+        pool.write(&session, &mark_of(&source.id), &[0; 512]).await
+    };
+    let made = made.await;
+    claim.settle().await;
+    made
+}
+
+async fn bring(
+    core: &Core,
+    session: &Session,
+    pool: &Pool,
+    source: &Source,
+    progress: &Progress,
+) -> Result<()> {
     let target = volume_of(&source.id);
     match &source.place {
-        Place::Volume(volume) => pool.copy(&session, &target, volume).await?,
+        Place::Volume(volume) => pool.copy(session, &target, volume).await,
         Place::Url(url, headers) => {
             let work = core.config.scratch.join(format!("polyvirt-{}", source.id));
             let fetched = download(core, source, url, headers, &work, progress).await?;
-            send::send(&session, pool, source, &fetched, progress).await?;
+            send::send(session, pool, source, &fetched, progress).await?;
             // What came is only in the way now.
             let _ = std::fs::remove_dir_all(&work);
+            Ok(())
         }
     }
-    pool.write(&session, &mark_of(&source.id), &[0; 512]).await
 }
 
 async fn download(
@@ -318,7 +358,7 @@ async fn download(
             work.display()
         ))
     })?;
-    let checksum = Checksum::parse(&source.checksum_type, &source.checksum);
+    let checksum = fetch::Proof::parse(&source.checksum_type, &source.checksum);
     let request = fetch::Request {
         source: fetch::Source::parse(url).map_err(|e| invalid("spec.source", e.to_string()))?,
         headers: Headers(headers.clone()),
@@ -348,7 +388,9 @@ async fn download(
 
 fn fetch_error(error: &FetchError) -> ProviderError {
     let (kind, field) = match error {
-        FetchError::Checksum { .. } => (ErrorKind::Invalid, "spec.source.checksum"),
+        FetchError::Checksum { .. } | FetchError::Unlisted { .. } => {
+            (ErrorKind::Invalid, "spec.source.checksum")
+        }
         FetchError::DiskFull { .. } => (ErrorKind::Exhausted, "spec.source"),
         error if error.is_retryable() => (ErrorKind::Unavailable, "spec.source"),
         _ => (ErrorKind::Invalid, "spec.source"),

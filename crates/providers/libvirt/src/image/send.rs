@@ -7,7 +7,7 @@ use polyvirt_disks::format;
 use polyvirt_provider_kit::tasks::Progress;
 use tokio::io::AsyncReadExt as _;
 
-use super::{FETCHED, Source, volume_of};
+use super::{FETCHED, Source, part_of, volume_of};
 use crate::errors;
 use crate::rpc::{Session, Volume};
 use crate::storage::Pool;
@@ -31,7 +31,7 @@ pub(super) async fn send(
             .await?;
         return upload(session, &volume, file, progress).await;
     }
-    let part = format!("{}.upload", source.id);
+    let part = part_of(&source.id);
     let volume = pool
         .place(session, &part, image.virtual_bytes, image.format.name())
         .await?;

@@ -253,7 +253,7 @@ impl Shared {
         let closed = |_| self.unreachable();
         let _slow = match procedure.lane {
             Lane::Slow => Some(self.slow.acquire().await.map_err(closed)?),
-            Lane::Quick => None,
+            Lane::Quick | Lane::Endless => None,
         };
         let _turn = self.calls.acquire().await.map_err(closed)?;
         let serial = serial.unwrap_or_else(|| self.next_serial());

@@ -10,7 +10,7 @@ use super::connection::{Connection, OnEvent};
 use super::error::RpcError;
 use super::procedure::{AUTH_LIST, AUTH_POLKIT, CONNECT_OPEN, EVENTS};
 use crate::config::LibvirtConfig;
-use crate::transport;
+use crate::{sasl, transport};
 
 /// Pauses between attempts: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -149,16 +149,30 @@ fn jittered(pause: Duration) -> Duration {
     pause + pause / 4 * chance / 256
 }
 
-/// Opens a session: the socket, who we are, which hypervisor, signs of life, events.
-pub(super) async fn open(config: &LibvirtConfig, on_event: &OnEvent) -> Result<Session, RpcError> {
+/// Opens a session for one piece of work, which hears no events. libvirt ends that work when the session ends.
+pub(crate) async fn open_apart(config: &LibvirtConfig) -> Result<Session, RpcError> {
+    let opens = admit(config, Arc::new(|_| {}));
+    let opened = tokio::time::timeout(OPENS_WITHIN, opens).await;
+    let late = || RpcError::Unreachable("no answer in time".to_owned());
+    Ok(Arc::new(opened.map_err(|_| late())??))
+}
+
+/// The socket, who we are, which hypervisor, signs of life.
+async fn admit(config: &LibvirtConfig, on_event: OnEvent) -> Result<Connection, RpcError> {
     let socket = transport::connect(config).await?;
-    let session = Connection::start(socket, on_event.clone());
-    authenticate(&session).await?;
+    let session = Connection::start(socket, on_event);
+    authenticate(&session, config).await?;
     let name = Some(config.driver.as_str());
     session.call::<()>(CONNECT_OPEN, &(name, 0_u32)).await?;
     if session.supports(KEEPALIVE).await? {
         session.keep_alive();
     }
+    Ok(session)
+}
+
+/// Opens a session that hears events.
+pub(super) async fn open(config: &LibvirtConfig, on_event: &OnEvent) -> Result<Session, RpcError> {
+    let session = admit(config, on_event.clone()).await?;
     for event in EVENTS {
         // An older libvirt does not know the newest.
         if let Err(error) = session.register(*event).await {
@@ -172,7 +186,7 @@ pub(super) async fn open(config: &LibvirtConfig, on_event: &OnEvent) -> Result<S
     Ok(Arc::new(session))
 }
 
-async fn authenticate(session: &Connection) -> Result<(), RpcError> {
+async fn authenticate(session: &Connection, config: &LibvirtConfig) -> Result<(), RpcError> {
     let kinds: Vec<u32> = session.call(AUTH_LIST, &()).await?;
     if kinds.is_empty() || kinds.contains(&AUTH_NONE) {
         return Ok(());
@@ -181,6 +195,5 @@ async fn authenticate(session: &Connection) -> Result<(), RpcError> {
         let _: i32 = session.call(AUTH_POLKIT, &()).await?;
         return Ok(());
     }
-    let text = "it asks for SASL, which is not spoken here; use qemu+tls or qemu+ssh";
-    Err(RpcError::Refused(text.to_owned()))
+    sasl::log_in(session, config).await
 }

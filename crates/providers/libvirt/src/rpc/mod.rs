@@ -17,10 +17,10 @@ mod stream;
 mod types;
 mod xdr;
 
-pub(crate) use calls::flags;
-pub(crate) use connection::Event;
+pub(crate) use calls::{Cookie, DomainJob, DomainStats, Ending, Message, Parameter, flags};
+pub(crate) use connection::{Connection, Event};
 pub(crate) use error::{RpcError, code};
-pub(crate) use link::{Link, Session};
+pub(crate) use link::{Link, Session, open_apart};
 pub(crate) use procedure::{LIFE_EVENT, REBOOT_EVENT};
 pub(crate) use stream::Stream;
 pub(crate) use types::{Domain, Named, Snapshot, Volume};

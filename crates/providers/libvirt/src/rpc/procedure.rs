@@ -11,6 +11,8 @@ pub(crate) enum Lane {
     Quick,
     /// Waits for QEMU, a guest or a disk.
     Slow,
+    /// Takes as long as it takes, on a connection of its own; whoever asks sees to it that it goes on.
+    Endless,
 }
 
 impl Lane {
@@ -19,6 +21,7 @@ impl Lane {
         match self {
             Self::Quick => Duration::from_secs(60),
             Self::Slow => Duration::from_secs(1800),
+            Self::Endless => Duration::from_hours(24 * 7),
         }
     }
 }
@@ -47,6 +50,14 @@ const fn slow(number: u32) -> Procedure {
     }
 }
 
+const fn endless(number: u32) -> Procedure {
+    Procedure {
+        program: REMOTE,
+        number,
+        lane: Lane::Endless,
+    }
+}
+
 const fn qemu(number: u32) -> Procedure {
     Procedure {
         program: QEMU,
@@ -66,6 +77,9 @@ pub(crate) const DOMAIN_RESUME: Procedure = slow(28);
 pub(crate) const CONNECT_GET_HOSTNAME: Procedure = quick(59);
 pub(crate) const CONNECT_SUPPORTS_FEATURE: Procedure = quick(60);
 pub(crate) const AUTH_LIST: Procedure = quick(66);
+pub(crate) const AUTH_SASL_INIT: Procedure = quick(67);
+pub(crate) const AUTH_SASL_START: Procedure = quick(68);
+pub(crate) const AUTH_SASL_STEP: Procedure = quick(69);
 pub(crate) const AUTH_POLKIT: Procedure = quick(70);
 pub(crate) const STORAGE_POOL_REFRESH: Procedure = slow(83);
 pub(crate) const STORAGE_POOL_LOOKUP_BY_NAME: Procedure = quick(84);
@@ -80,8 +94,11 @@ pub(crate) const STORAGE_VOL_CREATE_XML_FROM: Procedure = slow(125);
 pub(crate) const CONNECT_GET_LIB_VERSION: Procedure = quick(157);
 pub(crate) const DOMAIN_ATTACH_DEVICE_FLAGS: Procedure = slow(160);
 pub(crate) const DOMAIN_DETACH_DEVICE_FLAGS: Procedure = slow(161);
+pub(crate) const DOMAIN_ABORT_JOB: Procedure = quick(164);
+pub(crate) const DOMAIN_MIGRATE_SET_MAX_DOWNTIME: Procedure = quick(166);
 pub(crate) const DOMAIN_SNAPSHOT_CREATE_XML: Procedure = slow(185);
 pub(crate) const DOMAIN_SNAPSHOT_GET_XML_DESC: Procedure = quick(186);
+pub(crate) const DOMAIN_SNAPSHOT_CURRENT: Procedure = quick(191);
 pub(crate) const DOMAIN_REVERT_TO_SNAPSHOT: Procedure = slow(192);
 pub(crate) const DOMAIN_SNAPSHOT_DELETE: Procedure = slow(193);
 pub(crate) const DOMAIN_CREATE_WITH_FLAGS: Procedure = slow(196);
@@ -103,12 +120,18 @@ pub(crate) const CONNECT_LIST_ALL_STORAGE_POOLS: Procedure = quick(281);
 pub(crate) const STORAGE_POOL_LIST_ALL_VOLUMES: Procedure = quick(282);
 pub(crate) const CONNECT_LIST_ALL_NETWORKS: Procedure = quick(283);
 pub(crate) const DOMAIN_GET_JOB_STATS: Procedure = quick(298);
+pub(crate) const DOMAIN_MIGRATE_BEGIN3_PARAMS: Procedure = slow(302);
+pub(crate) const DOMAIN_MIGRATE_PREPARE3_PARAMS: Procedure = slow(303);
+pub(crate) const DOMAIN_MIGRATE_PERFORM3_PARAMS: Procedure = endless(305);
+pub(crate) const DOMAIN_MIGRATE_FINISH3_PARAMS: Procedure = endless(306);
+pub(crate) const DOMAIN_MIGRATE_CONFIRM3_PARAMS: Procedure = slow(307);
 pub(crate) const CONNECT_DOMAIN_EVENT_CALLBACK_REGISTER_ANY: Procedure = quick(316);
 pub(crate) const DOMAIN_FSFREEZE: Procedure = slow(335);
 pub(crate) const DOMAIN_FSTHAW: Procedure = slow(336);
 pub(crate) const CONNECT_GET_ALL_DOMAIN_STATS: Procedure = slow(344);
 pub(crate) const DOMAIN_DEFINE_XML_FLAGS: Procedure = slow(350);
 pub(crate) const DOMAIN_INTERFACE_ADDRESSES: Procedure = slow(353);
+pub(crate) const DOMAIN_MIGRATE_START_POST_COPY: Procedure = slow(364);
 pub(crate) const DOMAIN_BACKUP_BEGIN: Procedure = slow(421);
 
 pub(crate) const QEMU_MONITOR_COMMAND: Procedure = qemu(1);

@@ -127,6 +127,27 @@ impl Decode for String {
     }
 }
 
+/// Bytes that are nobody's business but libvirt's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Opaque(Bytes);
+
+impl Encode for Opaque {
+    fn encode(&self, to: &mut Vec<u8>) {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX).encode(to);
+        to.extend_from_slice(&self.0);
+        to.resize(to.len() + padding(self.0.len()), 0);
+    }
+}
+
+impl Decode for Opaque {
+    fn decode(from: &mut Reader) -> Result<Self, XdrError> {
+        let length = from.length(MOST_TEXT)?;
+        let bytes = from.take(length)?;
+        from.take(padding(length))?;
+        Ok(Self(bytes))
+    }
+}
+
 impl<T: Encode> Encode for Option<T> {
     fn encode(&self, to: &mut Vec<u8>) {
         u32::from(self.is_some()).encode(to);

@@ -1,6 +1,7 @@
 //! The ways to libvirt. Each ends in a socket that carries its messages, and in nothing else that runs.
 
 mod known_hosts;
+mod rsa;
 mod ssh;
 mod tls;
 

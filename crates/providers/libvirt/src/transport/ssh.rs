@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use russh::client::{self, AuthResult, Handle, Msg};
-use russh::keys::{PrivateKeyWithHashAlg, PublicKeyOrCertificate, decode_secret_key};
+use russh::keys::{HashAlg, PrivateKeyWithHashAlg, PublicKeyOrCertificate, decode_secret_key};
 use russh::{Channel, ChannelStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Socket;
 use super::known_hosts::{self, Verdict};
+use super::rsa::RsaKey;
 use crate::config::{Address, LibvirtConfig, Secret, Transport};
 use crate::rpc::RpcError;
 
@@ -22,6 +23,8 @@ const PASSWORD: &[&str] = &["password"];
 const KEY: &[&str] = &["ssh-privatekey"];
 const PASSPHRASE: &[&str] = &["ssh-passphrase"];
 const KNOWN_HOSTS: &[&str] = &["known_hosts", "ssh-known-hosts"];
+
+const UNUSABLE: &str = "ssh-privatekey of the credentials cannot be read; give an Ed25519, ECDSA or RSA key (of 2048 bits or more), and ssh-passphrase if it has one";
 
 /// What is to be reached on the host.
 #[derive(Clone, Copy)]
@@ -149,13 +152,33 @@ async fn by_key(
 ) -> Result<AuthResult, RpcError> {
     let passphrase = config.secret(PASSPHRASE).and_then(Secret::text);
     let text = std::str::from_utf8(key.bytes()).unwrap_or_default();
+    if let Some(key) = RsaKey::from_pem(text) {
+        return by_rsa(handle, user, key).await;
+    }
     let decoded = decode_secret_key(text, passphrase);
     // The reason may quote the key.
-    let unusable = "ssh-privatekey of the credentials cannot be read; give an Ed25519 or ECDSA key, and ssh-passphrase if it has one";
-    let key = decoded.map_err(|_| refused(unusable))?;
+    let key = decoded.map_err(|_| refused(UNUSABLE))?;
+    if key.algorithm().is_rsa() {
+        let key = RsaKey::from_openssh(&key).ok_or_else(|| refused(UNUSABLE))?;
+        return by_rsa(handle, user, key).await;
+    }
     let key = PrivateKeyWithHashAlg::new(Arc::new(key), None);
     let tried = handle.authenticate_publickey(user, key).await;
     tried.map_err(|error| unreachable(&error))
+}
+
+/// With the hash that the host likes best. One that does not say is new enough for the usual one.
+async fn by_rsa(
+    handle: &mut Handle<Doorkeeper>,
+    user: &str,
+    mut key: RsaKey,
+) -> Result<AuthResult, RpcError> {
+    let best = handle.best_supported_rsa_hash().await;
+    let best = best.map_err(|error| unreachable(&error))?;
+    let hash = best.flatten().unwrap_or(HashAlg::Sha256);
+    let public = key.public.clone();
+    let tried = handle.authenticate_publickey_with(user, public, Some(hash), &mut key);
+    tried.await.map_err(|error| unreachable(&error))
 }
 
 /// By the channel that SSH has for it, or where that is forbidden by a program of the host, once for this connection.

@@ -19,6 +19,7 @@ const WELCOME: u8 = 1;
 const CA: &[&str] = &["ca.crt", "cacert.pem"];
 const CERTIFICATE: &[&str] = &["tls.crt", "clientcert.pem"];
 const KEY: &[&str] = &["tls.key", "clientkey.pem"];
+const PASSWORD: &[&str] = &["password"];
 
 pub(super) async fn connect(config: &LibvirtConfig, address: &Address) -> Result<Socket, RpcError> {
     let tls = client(config)?;
@@ -57,12 +58,6 @@ fn handshake(error: &std::io::Error) -> RpcError {
 }
 
 fn client(config: &LibvirtConfig) -> Result<ClientConfig, RpcError> {
-    let key = PrivateKeyDer::from_pem_slice(pem(config, KEY)?).map_err(|_| {
-        refused(&format!(
-            "the key {} of the credentials is no private key",
-            KEY[0]
-        ))
-    })?;
     let crypto = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(crypto.clone())
         .with_safe_default_protocol_versions()
@@ -77,6 +72,16 @@ fn client(config: &LibvirtConfig) -> Result<ClientConfig, RpcError> {
                 .with_custom_certificate_verifier(Arc::new(Unchecked::new(crypto)))
         }
     };
+    // Whoever has a name and a password needs no certificate, if the server agrees.
+    if config.secret(CERTIFICATE).is_none() && config.secret(PASSWORD).is_some() {
+        return Ok(builder.with_no_client_auth());
+    }
+    let key = PrivateKeyDer::from_pem_slice(pem(config, KEY)?).map_err(|_| {
+        refused(&format!(
+            "the key {} of the credentials is no private key",
+            KEY[0]
+        ))
+    })?;
     builder
         .with_client_auth_cert(certificates(config, CERTIFICATE)?, key)
         .map_err(|error| refused(&format!("the client's certificate is unusable: {error}")))
@@ -95,7 +100,7 @@ fn pem<'a>(config: &'a LibvirtConfig, keys: &[&str]) -> Result<&'a [u8], RpcErro
     let found = config.secret(keys).map(crate::config::Secret::bytes);
     found.ok_or_else(|| {
         refused(&format!(
-            "the credentials have no {}; qemu+tls needs ca.crt, tls.crt and tls.key",
+            "the credentials have no {}; qemu+tls needs ca.crt, and tls.crt and tls.key or (where libvirt asks for them by SASL) username and password",
             keys[0]
         ))
     })

@@ -1,10 +1,12 @@
 //! Changes of a guest that runs, and moments to go back to.
 
-use polyvirt_contract::Provider as _;
+use std::process::Command;
+
 use polyvirt_contract::model::{
     CloneMode, CloneVm, CreateVm, DiskSpec, ExpandPolicy, GuestDisks, PerformanceProfile, PowerOp,
-    PowerState, Quiesce, SnapshotContents, SnapshotRequest,
+    PowerState, Quiesce, SnapshotContents, SnapshotRequest, VmRef,
 };
+use polyvirt_contract::{Provider as _, SnapshotId};
 
 use crate::lab::{Lab, nic, owner};
 
@@ -59,12 +61,7 @@ async fn a_running_guest_grows_and_goes_back() {
         contents: SnapshotContents::Disks,
         quiesce: Quiesce::IfPossible,
     };
-    let taken = lab
-        .provider
-        .snapshot_create(&vm, request)
-        .await
-        .expect("taken");
-    lab.done(Ok(taken.task)).await;
+    let taken = take(&lab, &vm, request.clone()).await;
     let state = lab.state(&vm).await;
     assert_eq!(state.power, PowerState::On);
     let snapshots = state.snapshots.expect("told");
@@ -72,14 +69,23 @@ async fn a_running_guest_grows_and_goes_back() {
         (snapshots.len(), snapshots[0].guest),
         (1, GuestDisks::Quiet)
     );
-    lab.done(lab.provider.snapshot_revert(&vm, &taken.id).await)
+    let later = SnapshotRequest {
+        name_hint: "later".to_owned(),
+        ..request
+    };
+    let later = take(&lab, &vm, later).await;
+    assert_eq!(parent_of(&lab, &vm, &later).await, Some(taken.clone()));
+    lab.done(lab.provider.snapshot_revert(&vm, &taken).await)
         .await;
     let state = lab.state(&vm).await;
     assert_eq!(
         (state.power, state.owner.clone()),
         (PowerState::Off, vm.owner.clone())
     );
-    lab.done(lab.provider.snapshot_delete(&vm, &taken.id).await)
+    lab.done(lab.provider.snapshot_delete(&vm, &taken).await)
+        .await;
+    assert_eq!(parent_of(&lab, &vm, &later).await, None);
+    lab.done(lab.provider.snapshot_delete(&vm, &later).await)
         .await;
     assert_eq!(lab.state(&vm).await.snapshots, Some(Vec::new()));
 
@@ -93,6 +99,19 @@ async fn a_running_guest_grows_and_goes_back() {
     let left = lab.host.volumes("default");
     assert!(!left.iter().any(|name| name.contains(".vdb")), "{left:?}");
     lab.delete(&vm).await;
+}
+
+async fn take(lab: &Lab, vm: &VmRef, request: SnapshotRequest) -> SnapshotId {
+    let taken = lab.provider.snapshot_create(vm, request).await;
+    let taken = taken.expect("taken");
+    lab.done(Ok(taken.task)).await;
+    taken.id
+}
+
+async fn parent_of(lab: &Lab, vm: &VmRef, id: &SnapshotId) -> Option<SnapshotId> {
+    let snapshots = lab.state(vm).await.snapshots.expect("told");
+    let found = snapshots.into_iter().find(|s| s.id == *id);
+    found.expect("there").parent
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,4 +162,97 @@ async fn copies_outlive_their_source() {
     lab.delete(&linked).await;
     let left = lab.host.volumes("default");
     assert!(left.iter().all(|name| name.starts_with("img-")), "{left:?}");
+}
+
+/// Layers below a disk, with itself.
+fn chain(lab: &Lab, file: &str) -> usize {
+    let file = lab.host.path("pool").join(file);
+    let told = Command::new("qemu-img")
+        .args(["info", "-U", "--backing-chain", "--output=json"])
+        .arg(file)
+        .output()
+        .expect("qemu-img is installed");
+    let list: serde_json::Value = serde_json::from_slice(&told.stdout).expect("told");
+    list.as_array().expect("a list").len()
+}
+
+/// Lets a tool read or write a disk of a VM that is off.
+fn disk_io(lab: &Lab, file: &str, what: &str) {
+    let file = lab.host.path("pool").join(file);
+    let done = Command::new("qemu-io")
+        .args(["-f", "qcow2", "-c", what])
+        .arg(&file)
+        .output();
+    let done = done.expect("qemu-io is installed");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        done.status.success() && !said.contains("failed"),
+        "{what} {}: {said}",
+        file.display()
+    );
+}
+
+/// The file that a VM has its first disk in.
+fn root_of(lab: &Lab, vm: &str) -> String {
+    let blocks = lab.host.virsh(&["domblklist", vm]);
+    let line = blocks
+        .lines()
+        .find(|line| line.trim_start().starts_with("vda"));
+    let path = line
+        .expect("a disk")
+        .split_whitespace()
+        .nth(1)
+        .expect("a path");
+    path.rsplit('/').next().expect("a name").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chains_of_linked_clones_stay_short() {
+    let lab = Lab::new().await;
+    let source = lab.create(&lab.desired("source", 1)).await;
+    let linked = async |number: u32| {
+        let name = format!("copy-{number}");
+        let request = CloneVm {
+            owner: Some(owner(&name, number)),
+            source: source.id.clone(),
+            target_name: name,
+            mode: CloneMode::Linked,
+            class: None,
+            placement: None,
+            customize_json: String::new(),
+        };
+        let cloned = lab.provider.clone_vm(request).await.expect("accepted");
+        lab.done(Ok(cloned.task)).await;
+        VmRef {
+            id: cloned.id,
+            owner: Some(owner(&format!("copy-{number}"), number)),
+        }
+    };
+    let mut copies = Vec::new();
+    // A source that rests gives the same layer to all: image, layer, disk.
+    for number in 2..5 {
+        copies.push(linked(number).await);
+        assert_eq!(chain(&lab, &root_of(&lab, "source")), 3);
+        assert_eq!(chain(&lab, &root_of(&lab, &format!("copy-{number}"))), 3);
+    }
+    // One that is written to gives another, and is made whole when they are many. Each clone has what was there then.
+    let mut longest = 0;
+    for number in 5..16 {
+        let top = root_of(&lab, "source");
+        disk_io(&lab, &top, &format!("write -P {number} 40M 64k"));
+        copies.push(linked(number).await);
+        longest = longest.max(chain(&lab, &root_of(&lab, "source")));
+    }
+    println!("{longest} layers at most");
+    assert!((9..=10).contains(&longest), "{longest}");
+    for number in 5..16 {
+        let file = root_of(&lab, &format!("copy-{number}"));
+        disk_io(&lab, &file, &format!("read -P {number} 40M 64k"));
+    }
+    for vm in copies.iter().chain([&source]) {
+        lab.done(lab.provider.delete(vm).await).await;
+    }
+    let left = lab.host.volumes("default");
+    assert!(left.iter().all(|name| name.starts_with("img-")), "{left:?}");
+    assert_eq!(lab.host.virsh(&["list", "--all", "--name"]), "");
 }

@@ -13,16 +13,20 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub struct Host {
     folder: tempfile::TempDir,
     settings: String,
+    /// More lines for QEMU's driver.
+    driver: String,
     network: Network,
 }
 
 /// Whose network cards the daemon sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Network {
     /// Those of this machine.
     Shared,
     /// None but those that it makes.
     Own,
+    /// Those of a name space that is there. The host is called like it.
+    Named(String),
 }
 
 impl Host {
@@ -36,21 +40,46 @@ impl Host {
         Self::made(settings, Network::Shared)
     }
 
+    /// One in a name space that is there, which calls itself like that, with other certificates than this machine has.
+    pub fn within(name_space: &str, uuid: &str, certificates: &[(&str, String)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pki = folder.path().join("pki");
+        std::fs::create_dir_all(&pki).expect("made");
+        for (name, pem) in certificates {
+            std::fs::write(pki.join(name), pem).expect("written");
+        }
+        let pki = pki.display();
+        Self {
+            settings: format!("{QUIET}\nhost_uuid = \"{uuid}\""),
+            driver: format!(
+                "migration_port_min = 49152\nmigration_port_max = 49159\nmigrate_tls_x509_cert_dir = \"{pki}\"\nmigrate_tls_x509_verify = 1\n"
+            ),
+            network: Network::Named(name_space.to_owned()),
+            folder,
+        }
+        .begun()
+    }
+
     /// One with a network name space of its own, in which it may have bridges and addresses.
     pub fn apart() -> Self {
         Self::made(QUIET, Network::Own)
     }
 
     fn made(settings: &str, network: Network) -> Self {
-        let host = Self {
+        Self {
             folder: tempfile::tempdir().expect("a folder"),
             settings: settings.to_owned(),
+            driver: String::new(),
             network,
-        };
-        host.prepare();
-        host.run();
-        host.pool("default", &host.path("pool"));
-        host
+        }
+        .begun()
+    }
+
+    fn begun(self) -> Self {
+        self.prepare();
+        self.run();
+        self.pool("default", &self.path("pool"));
+        self
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -58,14 +87,14 @@ impl Host {
     }
 
     fn prepare(&self) {
-        for name in ["etc", "lib", "run", "log", "pool", "small"] {
+        for name in ["etc", "lib", "run", "log", "pool", "sasl", "small"] {
             std::fs::create_dir_all(self.path(name)).expect("made");
         }
         std::fs::create_dir_all(cache()).expect("made");
         let write = |name: &str, text: String| {
             std::fs::write(self.path(name), text).expect("written");
         };
-        write("etc/qemu.conf", QEMU_CONF.to_owned());
+        write("etc/qemu.conf", format!("{QEMU_CONF}{}", self.driver));
         let settings = &self.settings;
         write("etc/libvirtd.conf", format!("{LIBVIRTD_CONF}{settings}\n"));
         let binds = [
@@ -73,6 +102,7 @@ impl Host {
             ("lib", "/var/lib/libvirt"),
             ("run", "/run/libvirt"),
             ("log", "/var/log/libvirt"),
+            ("sasl", "/etc/sasl2"),
         ];
         let bind = |(from, to): &(&str, &str)| {
             let from = self.path(from);
@@ -81,10 +111,14 @@ impl Host {
         let mounts = binds.iter().map(bind).collect::<Vec<_>>().join("\n");
         let (cache, pid) = (cache(), self.path("libvirtd.pid"));
         let small = self.path("small");
+        let name = match &self.network {
+            Network::Named(name) => format!("hostname {name}\n"),
+            Network::Shared | Network::Own => String::new(),
+        };
         write(
             "start.sh",
             format!(
-                "set -e\nip link set lo up\nmount --make-rprivate /\n{mounts}\nmkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
+                "set -e\nip link set lo up\n{name}mount --make-rprivate /\n{mounts}\nmkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
                 cache.display(),
                 small.display(),
                 pid.display()
@@ -100,12 +134,13 @@ impl Host {
         );
         let log = std::fs::File::create(self.path("out.log")).expect("a log");
         let _ = std::fs::remove_file(self.path("run/libvirt-sock"));
-        let network: &[&str] = match self.network {
-            Network::Shared => &[],
-            Network::Own => &["--net"],
+        let network: &[&str] = match &self.network {
+            Network::Shared => &["unshare"],
+            Network::Own => &["unshare", "--net"],
+            Network::Named(name) => &["ip", "netns", "exec", name, "unshare", "--uts"],
         };
-        let mut daemon = Command::new("unshare")
-            .args(network)
+        let mut daemon = Command::new(network[0])
+            .args(&network[1..])
             .args([
                 "--mount",
                 "--kill-child=SIGKILL",
@@ -159,8 +194,28 @@ impl Host {
         }
     }
 
-    fn try_virsh(&self, arguments: &[&str]) -> Result<String, String> {
-        let socket = format!("qemu+unix:///system?socket={}", self.socket().display());
+    /// Does what an administrator has to after libvirt 11.3 was killed between writing down that a domain starts and starting
+    /// its QEMU: it then waits for that process for ever, in each of its lives, and nobody can ask it for anything of the domain.
+    pub fn forget_unborn(&self) {
+        let files = std::fs::read_dir(self.path("run/qemu"))
+            .into_iter()
+            .flatten();
+        for file in files.flatten().map(|entry| entry.path()) {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            if text.contains("<domstatus") && text.contains("pid='0'") {
+                println!("libvirt would wait for ever: {}", file.display());
+                std::fs::remove_file(&file).expect("removed");
+            }
+        }
+    }
+
+    /// The endpoint in words of libvirt's own tools.
+    pub fn plain_url(&self) -> String {
+        format!("qemu+unix:///system?socket={}", self.socket().display())
+    }
+
+    pub fn try_virsh(&self, arguments: &[&str]) -> Result<String, String> {
+        let socket = self.plain_url();
         let output = Command::new("virsh")
             .args(["-q", "-c", &socket])
             .args(arguments)
@@ -183,7 +238,7 @@ impl Host {
     /// Lets `virsh` carry out a file of commands in one process.
     pub fn shell(&self, commands: &Path) {
         let file = std::fs::File::open(commands).expect("readable");
-        let socket = format!("qemu+unix:///system?socket={}", self.socket().display());
+        let socket = self.plain_url();
         let mut virsh = Command::new("virsh");
         virsh
             .args(["-q", "-c", &socket])

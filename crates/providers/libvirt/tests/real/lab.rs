@@ -9,18 +9,24 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
-    ClassSpec, CreateVm, ExecRequest, ImageSource, NicSpec, Owner, PowerOp, PowerState, VmRef,
-    VmState,
+    ClassSpec, CreateVm, ExecOutput, ExecRequest, ImageSource, NicSpec, Owner, PowerOp, PowerState,
+    VmRef, VmState,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
-use polyvirt_contract::{Provider as _, Result, TaskId};
+use polyvirt_contract::{ErrorKind, Provider as _, Result, TaskId};
 use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::host::Host;
 
 /// Guests that may boot at the same time, over all tests.
-static BOOTS: Semaphore = Semaphore::const_new(2);
+static BOOTS: Semaphore = Semaphore::const_new(GUESTS as usize);
+const GUESTS: u32 = 2;
+/// Waits until no other test boots a guest, and lets none do so.
+pub async fn alone() -> SemaphorePermit<'static> {
+    BOOTS.acquire_many(GUESTS).await.expect("never closed")
+}
+
 /// How long a guest may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -163,27 +169,32 @@ impl Lab {
         self.until(vm, "the guest to be up", up).await
     }
 
-    /// What a command of the guest writes.
-    pub async fn run(&self, vm: &VmRef, script: &str) -> String {
+    async fn try_run(&self, vm: &VmRef, script: &str) -> Result<ExecOutput> {
         let request = ExecRequest {
             command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
             stdin: Bytes::new(),
             timeout: Duration::from_secs(60),
         };
-        let output = self.provider.guest_exec(vm, request).await.expect("runs");
+        self.provider.guest_exec(vm, request).await
+    }
+
+    /// What a command of the guest writes.
+    pub async fn run(&self, vm: &VmRef, script: &str) -> String {
+        let output = self.try_run(vm, script).await.expect("runs");
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).trim().to_owned();
         assert_eq!(output.exit_code, 0, "{script}: {}", text(&output.stderr));
         text(&output.stdout)
     }
 
-    /// Runs the script again and again until it ends well: guests take their time to notice.
+    /// Runs the script again and again until it ends well: guests take their time to notice, and a busy one to answer.
     pub async fn until_runs(&self, vm: &VmRef, script: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while self
-            .run(vm, &format!("if {script}; then echo yes; fi"))
-            .await
-            != "yes"
-        {
+        loop {
+            match self.try_run(vm, script).await {
+                Ok(output) if output.exit_code == 0 => return,
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind, ErrorKind::Timeout, "{error:?}"),
+            }
             assert!(Instant::now() < deadline, "waited in vain for {script}");
             tokio::time::sleep(Duration::from_millis(300)).await;
         }

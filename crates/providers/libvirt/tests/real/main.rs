@@ -6,21 +6,35 @@
 #![allow(
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "helpers of tests are tests too"
 )]
 
+mod bare;
 mod changes;
 mod conformance;
+mod counting;
+mod cut;
+mod deaths;
+mod devices;
+mod downtime;
+mod growth;
 mod host;
 mod hosts;
 mod kills;
 mod lab;
 mod life;
+mod link;
+mod manners;
 mod many;
 mod modern;
+mod moving;
 mod openssh;
+mod pair;
 mod rest;
+mod sasl;
 mod ssh;
 mod storage;
 mod ways;
 mod wire;
+mod words;

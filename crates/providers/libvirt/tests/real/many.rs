@@ -12,6 +12,7 @@ use polyvirt_contract::{Provider as _, TaskId};
 use polyvirt_provider_libvirt::Libvirt;
 
 use crate::lab::{Lab, nic, open, owner};
+use crate::wire::Wire;
 
 const DOMAINS: u32 = 500;
 
@@ -34,13 +35,15 @@ async fn five_hundred_domains_are_listed_at_once() {
     std::fs::write(&commands, &script).expect("written");
     lab.host.shell(&commands);
 
+    let wire = Wire::before(&lab.host);
+    let counted = open(wire.url());
     let deadline = Instant::now() + Duration::from_secs(120);
-    while lab.provider.list_vms().await.expect("listed").len() < DOMAINS as usize {
+    while counted.list_vms().await.expect("listed").len() < DOMAINS as usize {
         assert!(Instant::now() < deadline, "not all are seen");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let begun = Instant::now();
-    let listed = lab.provider.list_vms().await.expect("listed");
+    let listed = counted.list_vms().await.expect("listed");
     let ours = begun.elapsed();
     assert_eq!(listed.len(), DOMAINS as usize);
 
@@ -56,7 +59,27 @@ async fn five_hundred_domains_are_listed_at_once() {
         "{DOMAINS} domains: {ours:?}; virsh for each: {theirs:?}; {ratio:.0} times"
     );
     assert!(ours < Duration::from_secs(1), "{ours:?}");
+    at_rest(&wire).await;
     assert!(ratio > 10.0, "{ratio}");
+}
+
+/// One connection for all of them, and not a call but signs of life.
+async fn at_rest(wire: &Wire) {
+    let window = Duration::from_secs(15);
+    wire.quiet_for(Duration::from_secs(3), Duration::from_secs(120))
+        .await;
+    let before = wire.calls().len();
+    tokio::time::sleep(window).await;
+    let calls = wire.calls();
+    let _ = writeln!(
+        std::io::stderr(),
+        "{} calls on {} connection until all were known, {} in {window:?} of rest",
+        before,
+        wire.connections(),
+        calls.len() - before
+    );
+    assert_eq!(calls[before..], [0_u32; 0], "something was asked at rest");
+    assert_eq!(wire.connections(), 1);
 }
 
 /// VMs that are created at once.

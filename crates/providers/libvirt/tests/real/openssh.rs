@@ -12,9 +12,9 @@ use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig, Secret};
 use crate::host::Host;
 
 /// A server that ends with its test.
-struct Server {
+pub struct Server {
     process: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Drop for Server {
@@ -24,11 +24,17 @@ impl Drop for Server {
     }
 }
 
-fn make_key(folder: &Path, name: &str, kind: &str) -> String {
+pub fn make_key(folder: &Path, name: &str, kind: &str) -> String {
+    make_key_with(folder, name, kind, &["-N", ""])
+}
+
+/// The same with more words for the tool.
+fn make_key_with(folder: &Path, name: &str, kind: &str, more: &[&str]) -> String {
     let file = folder.join(name);
     let made = Command::new("ssh-keygen")
-        .args(["-q", "-N", "", "-t", kind, "-f"])
+        .args(["-q", "-t", kind, "-f"])
         .arg(&file)
+        .args(more)
         .status();
     assert!(
         made.expect("ssh-keygen is installed; run hack/packages.sh")
@@ -37,7 +43,7 @@ fn make_key(folder: &Path, name: &str, kind: &str) -> String {
     std::fs::read_to_string(file.with_extension("pub")).expect("a public key")
 }
 
-fn serve(folder: &Path) -> Server {
+pub fn serve(folder: &Path) -> Server {
     let program = Path::new("/usr/sbin/sshd");
     assert!(program.exists(), "no sshd; run hack/packages.sh");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -63,7 +69,7 @@ fn serve(folder: &Path) -> Server {
     Server { process, port }
 }
 
-async fn listens(server: &Server, folder: &Path) {
+pub async fn listens(server: &Server, folder: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while tokio::net::TcpStream::connect(("127.0.0.1", server.port))
         .await
@@ -80,8 +86,18 @@ async fn openssh_forwards_to_the_socket_of_libvirt() {
     let host = Host::start();
     let folder = tempfile::tempdir().expect("a folder");
     let host_key = make_key(folder.path(), "host", "ed25519");
-    let clients = ["ed25519", "ecdsa"].map(|kind| (kind, make_key(folder.path(), kind, kind)));
-    let allowed: String = clients.iter().map(|(_, public)| public.as_str()).collect();
+    let plain: &[&str] = &["-N", ""];
+    let clients = [
+        ("ed25519", "ed25519", plain),
+        ("ecdsa", "ecdsa", plain),
+        ("rsa", "rsa", plain),
+        ("rsa-pem", "rsa", &["-N", "", "-m", "PEM"]),
+        ("rsa-pkcs8", "rsa", &["-N", "", "-m", "PKCS8"]),
+        ("rsa-locked", "rsa", &["-N", "open sesame", "-b", "2048"]),
+    ];
+    let public =
+        |(name, kind, more): &(&str, &str, &[&str])| make_key_with(folder.path(), name, kind, more);
+    let allowed: String = clients.iter().map(public).collect();
     std::fs::write(folder.path().join("authorized"), allowed).expect("written");
     let server = serve(folder.path());
     listens(&server, folder.path()).await;
@@ -91,11 +107,12 @@ async fn openssh_forwards_to_the_socket_of_libvirt() {
         host.socket().display()
     );
     let known = format!("[127.0.0.1]:{} {host_key}", server.port);
-    for (kind, _) in &clients {
+    for (kind, ..) in &clients {
         let private = std::fs::read(folder.path().join(kind)).expect("a private key");
         let secrets = BTreeMap::from([
             ("known_hosts".to_owned(), Secret::new(known.as_str())),
             ("ssh-privatekey".to_owned(), Secret::new(private)),
+            ("ssh-passphrase".to_owned(), Secret::new("open sesame")),
         ]);
         let config = LibvirtConfig::from_url(&url).expect("readable");
         let provider = Libvirt::open(config.with_credentials(secrets));

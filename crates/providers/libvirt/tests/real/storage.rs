@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use crate::lab::{Lab, guest_image};
 
 /// A web server of one file; its address.
-async fn serve(bytes: Vec<u8>) -> String {
+pub async fn serve(bytes: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {

@@ -11,13 +11,13 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use crate::host::Host;
 
 /// An authority and what it signed.
-struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub pem: String,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("sound");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -32,7 +32,7 @@ impl Authority {
     }
 
     /// Certificate and key for a name.
-    fn leaf(&self, name: &str) -> (String, String) {
+    pub fn leaf(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let names = vec![name.to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).expect("sound");
@@ -44,7 +44,7 @@ impl Authority {
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("bound").port()
 }
@@ -56,7 +56,10 @@ fn credentials(ca: &str, (certificate, key): &(String, String)) -> BTreeMap<Stri
         .collect()
 }
 
-async fn tried(url: &str, secrets: BTreeMap<String, Secret>) -> polyvirt_contract::Result<usize> {
+pub async fn tried(
+    url: &str,
+    secrets: BTreeMap<String, Secret>,
+) -> polyvirt_contract::Result<usize> {
     tried_with(url, secrets, ServerCheck::Full).await
 }
 

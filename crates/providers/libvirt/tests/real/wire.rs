@@ -1,6 +1,7 @@
 //! A socket in front of a daemon that counts what is asked through it.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ const KEEPALIVE: u32 = 0x6b65_6570;
 pub struct Wire {
     url: String,
     calls: Arc<Mutex<Vec<u32>>>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Wire {
@@ -27,13 +29,23 @@ impl Wire {
         let url = url.replace(&daemon.display().to_string(), &front.display().to_string());
         let listener = UnixListener::bind(front).expect("bound");
         let calls = Arc::<Mutex<Vec<u32>>>::default();
-        tokio::spawn(serve(listener, daemon, calls.clone()));
-        Self { url, calls }
+        let connections = Arc::<AtomicUsize>::default();
+        tokio::spawn(serve(listener, daemon, calls.clone(), connections.clone()));
+        Self {
+            url,
+            calls,
+            connections,
+        }
     }
 
     /// The endpoint that leads through it.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// How often somebody has connected.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// Numbers of the calls so far.
@@ -61,8 +73,14 @@ impl Wire {
     }
 }
 
-async fn serve(listener: UnixListener, daemon: PathBuf, calls: Arc<Mutex<Vec<u32>>>) {
+async fn serve(
+    listener: UnixListener,
+    daemon: PathBuf,
+    calls: Arc<Mutex<Vec<u32>>>,
+    connections: Arc<AtomicUsize>,
+) {
     while let Ok((client, _)) = listener.accept().await {
+        connections.fetch_add(1, Ordering::Relaxed);
         let (asks, answers) = client.into_split();
         let server = UnixStream::connect(&daemon).await.expect("the daemon");
         let (from_server, to_server) = server.into_split();

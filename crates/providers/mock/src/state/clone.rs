@@ -5,6 +5,7 @@ use std::time::Duration;
 use polyvirt_contract::Result;
 use polyvirt_contract::model::{CloneMode, CloneVm, Cloned};
 use polyvirt_contract::rules::{self, CloneSize, Customization};
+use polyvirt_provider_kit::lineage::Lineage;
 
 use crate::state::vm::{Power, Stage, Vm, VmKey, Volatile};
 use crate::state::{Seed, State};
@@ -58,6 +59,7 @@ fn as_new(source: &Vm, key: VmKey, request: &CloneVm) -> Vm {
         devices: None,
         backing: (request.mode == CloneMode::Linked).then_some(source.key),
         snapshots: Vec::new(),
+        lineage: Lineage::default(),
         last_request: None,
         volatile: Volatile::default(),
         ..source.clone()

@@ -185,6 +185,9 @@ fn prepared(image: &Image, task: Option<polyvirt_contract::TaskId>) -> PreparedI
 /// A checksum of which everybody can see that no file has it, such as `bad`.
 fn has_wrong_checksum(request: &PrepareImage) -> bool {
     let checksum = &request.checksum;
+    if checksum.starts_with("https://") || checksum.starts_with("http://") {
+        return false;
+    }
     let hex = checksum.bytes().all(|byte| byte.is_ascii_hexdigit());
     !hex || checksum == "bad"
 }

@@ -7,11 +7,15 @@ use polyvirt_contract::model::{
 };
 use polyvirt_contract::{ErrorKind, ProviderError, RequestId, Result, TaskId};
 
-use crate::state::tasks::Action;
+use crate::state::tasks::{Action, TaskKey};
 use crate::state::vm::VmKey;
 use crate::state::{Happened, State};
 
 const MIB: u64 = 1 << 20;
+/// What a guest is told to stand still for.
+const EXPECTED_DOWNTIME: Duration = Duration::from_millis(300);
+/// What it stands still for.
+const DOWNTIME: Duration = Duration::from_millis(120);
 
 impl State {
     /// Moves the VM. A request that was carried out before is not carried out again.
@@ -41,6 +45,23 @@ impl State {
         self.perform(now, action, self.times.reconfigure)
     }
 
+    /// Stops a move that is in flight. Only the last task of a VM can be taken away: others may wait for it.
+    pub(crate) fn cancel_migration(&mut self, vm: &VmRef, request: &RequestId) -> Result<()> {
+        let key = self.authorised(vm)?;
+        let none = || ProviderError::not_found(format!("A move for the request {request}"));
+        let busy = self.vm(key)?.volatile.busy.ok_or_else(none)?;
+        let task = self.tasks.running(busy).ok_or_else(none)?;
+        let Action::Migrate(_, _, asked) = &task.action else {
+            return Err(none());
+        };
+        if asked.as_ref() != Some(request) {
+            return Err(none());
+        }
+        let message = "The move was stopped; the VM goes on where it was";
+        self.give_up(busy, ProviderError::new(ErrorKind::Cancelled, message));
+        Ok(())
+    }
+
     pub(super) fn apply_migrate(
         &mut self,
         key: VmKey,
@@ -67,10 +88,17 @@ impl State {
         id: &TaskId,
     ) -> Result<MigrationProgress> {
         let unknown = || ProviderError::not_found(format!("The move {id}"));
+        if let Some(figures) = self.tasks.figures(id) {
+            return Ok(figures.clone());
+        }
         let (task, percent) = self.tasks.in_flight(now, id).ok_or_else(unknown)?;
         let Action::Migrate(key, host, _) = task.action else {
             return Err(unknown());
         };
+        self.figures(key, host, percent)
+    }
+
+    fn figures(&self, key: VmKey, host: u16, percent: u8) -> Result<MigrationProgress> {
         let vm = self.vm(key)?;
         let total = vm.hardware.memory_mib * MIB;
         Ok(MigrationProgress {
@@ -79,7 +107,24 @@ impl State {
             target_host: self.hosts.name(host).to_owned(),
             total_bytes: Some(total),
             remaining_bytes: Some(total - total / 100 * u64::from(percent)),
+            downtime: Some(EXPECTED_DOWNTIME),
             ..MigrationProgress::default()
         })
+    }
+
+    /// A move that ends leaves its figures behind, while the VM is still where it was.
+    pub(super) fn keep_figures(&mut self, task: TaskKey, action: &Action) {
+        let Action::Migrate(key, host, _) = action else {
+            return;
+        };
+        if let Ok(last) = self.figures(*key, *host, 100) {
+            let figures = MigrationProgress {
+                phase: MigrationPhase::Finishing,
+                remaining_bytes: Some(0),
+                downtime: Some(DOWNTIME),
+                ..last
+            };
+            self.tasks.moved(task, figures);
+        }
     }
 }

@@ -26,6 +26,7 @@ mod seed;
 mod snapshots;
 mod strange;
 mod tasks;
+mod usage;
 mod view;
 mod vm;
 
@@ -259,15 +260,31 @@ impl State {
     }
 
     fn finish(&mut self, at: Duration, key: TaskKey) {
-        let Some(task) = self.tasks.take(key) else {
-            return;
-        };
+        if let Some(action) = self.take_task(key) {
+            self.keep_figures(key, &action);
+            let error = self.apply(at, action).err();
+            self.tell_end(key, error);
+        }
+    }
+
+    /// Ends a task that has done nothing yet.
+    fn give_up(&mut self, key: TaskKey, error: ProviderError) {
+        if self.take_task(key).is_some() {
+            self.tell_end(key, Some(error));
+        }
+    }
+
+    fn take_task(&mut self, key: TaskKey) -> Option<Action> {
+        let task = self.tasks.take(key)?;
         if let Some(vm) = task.action.vm().and_then(|vm| self.vms.get_mut(&vm))
             && vm.volatile.busy == Some(key)
         {
             vm.volatile.busy = None;
         }
-        let error = self.apply(at, task.action).err();
+        Some(task.action)
+    }
+
+    fn tell_end(&mut self, key: TaskKey, error: Option<ProviderError>) {
         if self.faults.forgets_task() {
             return;
         }

@@ -54,7 +54,9 @@ impl State {
     }
 
     pub(super) fn keep_snapshot(&mut self, key: VmKey, snapshot: Snapshot) -> Result<()> {
-        self.vm_mut(key)?.snapshots.push(snapshot);
+        let vm = self.vm_mut(key)?;
+        vm.lineage.taken(&snapshot.id);
+        vm.snapshots.push(snapshot);
         self.touch(key, Happened::SnapshotTaken);
         Ok(())
     }
@@ -77,9 +79,9 @@ impl State {
 
     pub(super) fn drop_snapshot(&mut self, key: VmKey, id: &SnapshotId) -> Result<()> {
         self.snapshot(key, id)?;
-        self.vm_mut(key)?
-            .snapshots
-            .retain(|snapshot| snapshot.id != *id);
+        let vm = self.vm_mut(key)?;
+        vm.lineage.deleted(id);
+        vm.snapshots.retain(|snapshot| snapshot.id != *id);
         self.touch(key, Happened::SnapshotDeleted);
         Ok(())
     }
@@ -111,6 +113,7 @@ impl State {
         vm.pending = None;
         vm.power = snapshot.power;
         vm.volatile.hung = false;
+        vm.lineage.reverted(id);
         self.touch(key, Happened::Reverted);
         Ok(())
     }
@@ -153,8 +156,17 @@ fn unix_seconds() -> i64 {
     now.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
-/// The snapshot in the words of the contract. A pretended disk has a mebibyte in each gibibyte.
-pub(super) fn shown(snapshot: &Snapshot) -> SnapshotState {
+/// The snapshots in the words of the contract.
+pub(super) fn shown(vm: &Vm) -> Vec<SnapshotState> {
+    let with_parent = |snapshot: &Snapshot| SnapshotState {
+        parent: vm.lineage.parent(&snapshot.id).cloned(),
+        ..state(snapshot)
+    };
+    vm.snapshots.iter().map(with_parent).collect()
+}
+
+/// A pretended disk has a mebibyte in each gibibyte.
+fn state(snapshot: &Snapshot) -> SnapshotState {
     let hardware = &snapshot.hardware;
     let data = hardware.disks.iter().map(|disk| u64::from(disk.size_gib));
     let gib = u64::from(hardware.root_gib) + data.sum::<u64>();
@@ -174,5 +186,6 @@ pub(super) fn shown(snapshot: &Snapshot) -> SnapshotState {
         } else {
             GuestDisks::AsTheyWere
         },
+        parent: None,
     }
 }

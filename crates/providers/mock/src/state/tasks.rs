@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use polyvirt_contract::model::CreateVm;
+use polyvirt_contract::model::{CreateVm, MigrationProgress};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{ProviderError, RequestId, SnapshotId, TaskId};
 
@@ -92,6 +92,8 @@ pub(crate) struct Tasks {
     last: u64,
     running: BTreeMap<TaskKey, Task>,
     ended: BTreeMap<TaskKey, Option<Box<ProviderError>>>,
+    /// The last figures of moves that ended.
+    moved: BTreeMap<TaskKey, MigrationProgress>,
     calendar: BTreeMap<(Duration, u64), Due>,
     entries: u64,
 }
@@ -139,6 +141,19 @@ impl Tasks {
         }
     }
 
+    /// Remembers the last figures of a move.
+    pub(crate) fn moved(&mut self, key: TaskKey, figures: MigrationProgress) {
+        self.moved.insert(key, figures);
+        if self.moved.len() > REMEMBERED {
+            self.moved.pop_first();
+        }
+    }
+
+    /// The last figures of a move that ended.
+    pub(crate) fn figures(&self, id: &TaskId) -> Option<&MigrationProgress> {
+        self.moved.get(&self.parse(id)?)
+    }
+
     pub(crate) fn status(&self, now: Duration, id: &TaskId) -> Option<TaskState> {
         let key = self.parse(id)?;
         if let Some(task) = self.running.get(&key) {
@@ -175,6 +190,7 @@ impl Tasks {
         self.life += 1;
         self.running.clear();
         self.ended.clear();
+        self.moved.clear();
         self.calendar
             .retain(|_, due| matches!(due, Due::GuestUp(..) | Due::GuestOff(..)));
     }

@@ -51,7 +51,7 @@ impl State {
             last_request: vm.last_request.clone(),
             fault: String::new(),
             details: details(vm),
-            snapshots: Some(vm.snapshots.iter().map(snapshots::shown).collect()),
+            snapshots: Some(snapshots::shown(vm)),
         }
     }
 }

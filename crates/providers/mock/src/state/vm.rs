@@ -6,6 +6,7 @@ use polyvirt_contract::model::{
     CreateVm, DiskSpec, ExpandPolicy, Firmware, NicSpec, Owner, UserData,
 };
 use polyvirt_contract::{RequestId, SnapshotId, VmId};
+use polyvirt_provider_kit::lineage::Lineage;
 use serde::{Deserialize, Serialize};
 
 use crate::state::seed::Seed;
@@ -164,6 +165,8 @@ pub(crate) struct Vm {
     pub(crate) seed: Option<Box<Seed>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) snapshots: Vec<Snapshot>,
+    #[serde(default)]
+    pub(crate) lineage: Lineage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_request: Option<RequestId>,
     #[serde(skip)]
@@ -194,6 +197,7 @@ impl Vm {
             tags: tags(request),
             seed: seed(request).map(Box::new),
             snapshots: Vec::new(),
+            lineage: Lineage::default(),
             last_request: None,
             volatile: Volatile::default(),
         }

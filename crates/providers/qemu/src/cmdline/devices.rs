@@ -1,5 +1,6 @@
 //! Devices and back ends, in the form that both the command line and the monitor take.
 
+use polyvirt_provider_kit::devices::DeviceAddress;
 use serde_json::{Value, json};
 
 use crate::state::{CpuPlace, Disk, Nic, Record};
@@ -19,6 +20,26 @@ pub(super) fn port_device(port: u8) -> Value {
         "chassis": port + 1, "port": port, "addr": format!("{slot:#x}.{:#x}", port % PER_SLOT),
         "multifunction": true,
     })
+}
+
+/// Behind all other ports, at a place that QEMU finds.
+pub(super) fn lent_port(place: usize) -> Value {
+    let chassis = usize::from(SEED_PORT) + 2 + place;
+    json!({
+        "driver": "pcie-root-port", "id": format!("lent-port{place}"), "bus": "pcie.0", "chassis": chassis,
+    })
+}
+
+pub(super) fn lent_device(place: usize, device: &DeviceAddress) -> Value {
+    let (id, bus) = (format!("lent{place}"), format!("lent-port{place}"));
+    match device {
+        DeviceAddress::Pci { .. } => {
+            json!({"driver": "vfio-pci", "id": id, "bus": bus, "host": device.to_string()})
+        }
+        DeviceAddress::Mediated(uuid) => json!({
+            "driver": "vfio-pci", "id": id, "bus": bus, "sysfsdev": format!("/sys/bus/mdev/devices/{uuid}"),
+        }),
+    }
 }
 
 pub(super) fn port_id(port: u8) -> String {

@@ -11,6 +11,7 @@ mod tests;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use polyvirt_provider_kit::check::MOST_CPUS;
 use serde_json::{Value, json};
 
 use crate::accel::Accel;
@@ -35,7 +36,6 @@ const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resour
 const MEMORY_SLOTS: u64 = 16;
 const HEADROOM: u64 = 4;
 const FEWEST_CPUS: u32 = 8;
-const MOST_CPUS: u32 = 240;
 
 /// What the arguments depend on beside the record.
 #[derive(Clone, Debug)]
@@ -62,6 +62,7 @@ pub(crate) fn arguments(record: &Record, context: &Context) -> Vec<OsString> {
         arguments.json("-netdev", &nic_netdev(nic, tap));
         arguments.json("-device", &nic_device(nic));
     }
+    lent(&mut arguments, record);
     plugged(&mut arguments, record);
     arguments.0
 }
@@ -215,6 +216,14 @@ fn seed(arguments: &mut Arguments, record: &Record) {
             let file = format!("name=opt/com.coreos/config,file={}", Record::IGNITION);
             arguments.pair("-fw_cfg", file);
         }
+    }
+}
+
+/// Devices of the host, each in a port of its own.
+fn lent(arguments: &mut Arguments, record: &Record) {
+    for (place, device) in record.devices.iter().enumerate() {
+        arguments.json("-device", &devices::lent_port(place));
+        arguments.json("-device", &devices::lent_device(place, device));
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use polyvirt_provider_kit::devices::DeviceAddress;
+use polyvirt_provider_kit::lineage::Lineage;
+
 use super::*;
 use crate::state::{Disk, Hardware, HotAdd, Nic, Plugged, Stage};
 use crate::uuid::Uuid;
@@ -28,13 +31,16 @@ fn record() -> Record {
             disks: Vec::new(),
             nics: Vec::new(),
         },
+        devices: Vec::new(),
         pending: None,
         plugged: Plugged::default(),
         snapshots: Vec::new(),
+        lineage: Lineage::default(),
         last_request: None,
         running: false,
         starts: 0,
         fault: String::new(),
+        moving: None,
     }
 }
 
@@ -212,4 +218,25 @@ fn disks_sit_in_their_ports() {
             r#""id":"port15""#,
         ],
     );
+}
+
+#[test]
+fn devices_of_the_host_have_ports_of_their_own() {
+    let mut record = record();
+    let uuid = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001";
+    for address in ["0000:41:00.0", uuid] {
+        let device = DeviceAddress::try_from(address.to_owned());
+        record.devices.push(device.expect("an address"));
+    }
+    let words = arguments(&record, &context());
+    let text: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let text = text.join(" ");
+    for words in [
+        r#""host":"0000:41:00.0""#,
+        r#""bus":"lent-port0""#,
+        r#""bus":"lent-port1""#,
+        r#""sysfsdev":"/sys/bus/mdev/devices/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001""#,
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }

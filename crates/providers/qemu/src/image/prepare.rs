@@ -203,7 +203,9 @@ fn percent(at: fetch::Progress) -> u8 {
 
 fn fetch_error(error: &FetchError) -> ProviderError {
     let (kind, field) = match error {
-        FetchError::Checksum { .. } => (ErrorKind::Invalid, "spec.source.checksum"),
+        FetchError::Checksum { .. } | FetchError::Unlisted { .. } => {
+            (ErrorKind::Invalid, "spec.source.checksum")
+        }
         FetchError::DiskFull { .. } => (ErrorKind::Exhausted, "spec.source"),
         error if error.is_retryable() => (ErrorKind::Unavailable, "spec.source"),
         _ => (ErrorKind::Invalid, "spec.source"),

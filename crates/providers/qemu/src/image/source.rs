@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
-use polyvirt_disks::checksum::Checksum;
 use polyvirt_disks::fetch;
 use sha2::{Digest as _, Sha256};
 
@@ -109,7 +108,7 @@ impl Source {
                 (source, Headers(headers.clone()))
             }
         };
-        let checksum = Checksum::parse(&self.checksum_type, &self.checksum);
+        let checksum = fetch::Proof::parse(&self.checksum_type, &self.checksum);
         Ok(fetch::Request {
             source,
             headers,

@@ -8,6 +8,7 @@
 //!   STATE/vms/UUID/console.log    the last of the serial console
 //!   STATE/vms/UUID/qemu.log       what QEMU said when it started last
 //!   STATE/vms/UUID/run/           QEMU's working folder, its user's own: disks, seed, sockets
+//!   STATE/vms/UUID/run/move/      the key of an encrypted move, while it goes on
 //! ```
 //!
 //! The folders above `run` can be passed through and not listed; records belong to the provider alone, so that a QEMU
@@ -20,6 +21,6 @@ mod record;
 pub(crate) use atomic::{read_json, write_json};
 pub(crate) use dirs::{OpenDir, StateDir, VmDir};
 pub(crate) use record::{
-    CpuPlace, Disk, FirmwareKind, Hardware, HotAdd, ImageRecord, Nic, Plugged, Record, SeedKind,
-    Snapshot, Stage,
+    CpuPlace, Disk, FirmwareKind, Hardware, HotAdd, ImageRecord, Moving, Nic, Plugged, Record,
+    SeedKind, Side, Snapshot, Stage, Was,
 };

@@ -1,7 +1,9 @@
 //! What is known of a VM and of an image, as it is kept.
 
 use polyvirt_contract::model::Owner;
-use polyvirt_contract::{RequestId, SnapshotId};
+use polyvirt_contract::{MoveId, RequestId, SnapshotId};
+use polyvirt_provider_kit::devices::DeviceAddress;
+use polyvirt_provider_kit::lineage::Lineage;
 use serde::{Deserialize, Serialize};
 
 use crate::uuid::Uuid;
@@ -159,6 +161,35 @@ pub(crate) struct Snapshot {
     pub(crate) taken: i64,
 }
 
+/// On which side of a move a VM is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Side {
+    /// It goes to another host.
+    Leaves,
+    /// It comes from another host, and nobody is told of it yet.
+    Comes,
+}
+
+/// How a VM was before it moved, and will be again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Was {
+    On,
+    Off,
+    Suspended,
+}
+
+/// A move that is not settled. Written down before anything is done for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moving {
+    pub(crate) id: MoveId,
+    pub(crate) side: Side,
+    /// The host on the other side.
+    pub(crate) peer: String,
+    pub(crate) was: Was,
+    /// The request that it is carried out for.
+    pub(crate) request: Option<RequestId>,
+}
+
 /// All that is kept of a VM. Secrets are not in it: first-boot data is in the working folder only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -177,22 +208,41 @@ pub(crate) struct Record {
     pub(crate) tags: Vec<String>,
     /// What the machine has.
     pub(crate) hardware: Hardware,
+    /// Devices of the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) devices: Vec<DeviceAddress>,
     /// What it will have at its next start.
     pub(crate) pending: Option<Box<Hardware>>,
     pub(crate) plugged: Plugged,
     pub(crate) snapshots: Vec<Snapshot>,
+    #[serde(default)]
+    pub(crate) lineage: Lineage,
     pub(crate) last_request: Option<RequestId>,
     /// Whether it ran when the record was written.
     pub(crate) running: bool,
     pub(crate) starts: u32,
     /// Why it stopped, if nobody asked for that.
     pub(crate) fault: String,
+    /// Its way to or from another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) moving: Option<Moving>,
 }
 
 impl Record {
     /// What the VM should have, now or after its next start.
     pub(crate) fn wanted(&self) -> &Hardware {
         self.pending.as_deref().unwrap_or(&self.hardware)
+    }
+
+    /// Whether it comes from another host, and nobody is told of it yet.
+    pub(crate) fn comes(&self) -> bool {
+        let moving = self.moving.as_ref();
+        moving.is_some_and(|moving| moving.side == Side::Comes)
+    }
+
+    /// Whether it goes to another host.
+    pub(crate) fn leaves(&self) -> bool {
+        self.moving.is_some() && !self.comes()
     }
 
     /// The name of the first disk's file.

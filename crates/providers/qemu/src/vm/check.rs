@@ -1,82 +1,31 @@
 //! Refuses what can never work, and says which field is at fault.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-
 use polyvirt_contract::model::{CreateVm, DiskSpec, DiskType, NicSpec};
 use polyvirt_contract::rules::{DiskSizes, only_grows};
 use polyvirt_contract::{ProviderError, Result};
+use polyvirt_provider_kit::check;
 
 use crate::cmdline::PORTS;
 use crate::state::Hardware;
 
-/// The longest name of a VM, a disk or a card.
-const LONGEST_NAME: usize = 253;
-/// QEMU's own limits, which its messages do not explain.
-const MOST_CPUS: u32 = 240;
-const LEAST_MEMORY_MIB: u64 = 16;
-
 /// Whether the request makes sense by itself.
 pub(crate) fn request(request: &CreateVm) -> Result<()> {
-    name("metadata.name", &request.name)?;
-    size(request)?;
+    check::request(request)?;
     // The first disk has a port too.
     if request.disks.len() + request.networks.len() >= usize::from(PORTS) {
         let message = format!("Disks and cards together can be {} at most", PORTS - 1);
         return Err(ProviderError::invalid("spec.disks", message));
     }
-    let mut names = BTreeSet::new();
     for (place, disk) in request.disks.iter().enumerate() {
-        check_disk(place, disk)?;
-        unique(&mut names, &disk.name, &format!("spec.disks[{place}].name"))?;
+        medium(place, disk)?;
     }
-    let mut names = BTreeSet::new();
     for (place, nic) in request.networks.iter().enumerate() {
-        check_nic(place, nic)?;
-        unique(
-            &mut names,
-            &nic.name,
-            &format!("spec.networks[{place}].name"),
-        )?;
-    }
-    macs_differ(request)
-}
-
-fn name(field: &str, name: &str) -> Result<()> {
-    let fits = !name.is_empty() && name.len() <= LONGEST_NAME;
-    if fits && !name.chars().any(char::is_control) {
-        return Ok(());
-    }
-    let message = "A name has from 1 to 253 characters that can be printed";
-    Err(ProviderError::invalid(field, message))
-}
-
-fn size(request: &CreateVm) -> Result<()> {
-    let class = &request.class;
-    if class.cpu == 0 || class.cpu > MOST_CPUS {
-        let message = format!("A VM needs from 1 to {MOST_CPUS} CPUs");
-        return Err(ProviderError::invalid("spec.resources.cpu", message));
-    }
-    if class.memory_mib < LEAST_MEMORY_MIB {
-        let message = format!("A VM needs at least {LEAST_MEMORY_MIB} MiB of memory");
-        return Err(ProviderError::invalid("spec.resources.memoryMiB", message));
-    }
-    let security = class.security.clone().unwrap_or_default();
-    if security.require_encryption {
-        let message = "Disks are not encrypted by this provider; take the demand away, or use another provider";
-        let field = "class.securityProfile.encryptionPolicy.requireEncryption";
-        return Err(ProviderError::invalid(field, message));
+        network(place, nic)?;
     }
     Ok(())
 }
 
-fn check_disk(place: usize, disk: &DiskSpec) -> Result<()> {
-    name(&format!("spec.disks[{place}].name"), &disk.name)?;
-    if disk.size_gib == 0 {
-        let field = format!("spec.disks[{place}].sizeGiB");
-        let message = "A disk needs a size of at least 1 GiB";
-        return Err(ProviderError::invalid(field, message));
-    }
+fn medium(place: usize, disk: &DiskSpec) -> Result<()> {
     if matches!(disk.disk_type, DiskType::Ssd | DiskType::Hdd) {
         let field = format!("spec.disks[{place}].type");
         let message =
@@ -86,40 +35,12 @@ fn check_disk(place: usize, disk: &DiskSpec) -> Result<()> {
     Ok(())
 }
 
-fn check_nic(place: usize, nic: &NicSpec) -> Result<()> {
-    let field = |name: &str| format!("spec.networks[{place}].{name}");
-    name(&field("name"), &nic.name)?;
-    if !nic.mac.is_empty() && !is_mac(&nic.mac) {
-        let message = format!(
-            "{:?} is no MAC address of a card; write six pairs of hex digits, the first an even number",
-            nic.mac
-        );
-        return Err(ProviderError::invalid(field("macAddress"), message));
-    }
-    if let Some(address) = &nic.address
-        && address.ip.parse::<IpAddr>().is_err()
-    {
-        let message = format!("{:?} is no IP address", address.ip);
-        return Err(ProviderError::invalid(field("ipAddress"), message));
-    }
-    if device(&nic.model).is_none() {
-        let message = format!(
-            "There is no card {:?}; use virtio, e1000, e1000e, rtl8139 or vmxnet3",
-            nic.model
-        );
-        return Err(ProviderError::invalid("network.libvirt.model", message));
-    }
-    network(place, nic)
-}
-
 fn network(place: usize, nic: &NicSpec) -> Result<()> {
+    if device(&nic.model).is_none() {
+        return Err(check::no_such_card(&nic.model));
+    }
     let field = format!("spec.networks[{place}].networkRef");
     let bridge = &nic.bridge;
-    let wrong = bridge.len() > 15 || bridge.contains(['/', '\0']) || bridge.starts_with(['-', '.']);
-    if !bridge.is_empty() && (wrong || bridge.contains(char::is_whitespace)) {
-        let message = format!("{bridge:?} can be no bridge of this host");
-        return Err(ProviderError::invalid(field, message));
-    }
     if bridge.is_empty() && !matches!(nic.network.as_str(), "" | "user" | "default") {
         let message = format!(
             "This provider knows no network {:?}; name a bridge of the host, or the network \"user\"",
@@ -146,40 +67,6 @@ pub(super) fn device(model: &str) -> Option<&'static str> {
     }
 }
 
-fn is_mac(text: &str) -> bool {
-    let pairs: Vec<&str> = text.split([':', '-']).collect();
-    let hex = |pair: &&str| pair.len() == 2 && pair.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let unicast = u8::from_str_radix(pairs.first().unwrap_or(&""), 16).is_ok_and(|b| b & 1 == 0);
-    pairs.len() == 6 && pairs.iter().all(hex) && unicast
-}
-
-/// A MAC address in the one form that is compared and told.
-pub(super) fn normal_mac(text: &str) -> String {
-    text.to_ascii_lowercase().replace('-', ":")
-}
-
-fn macs_differ(request: &CreateVm) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    for (place, nic) in request.networks.iter().enumerate() {
-        if !nic.mac.is_empty() && !seen.insert(normal_mac(&nic.mac)) {
-            let field = format!("spec.networks[{place}].macAddress");
-            let message = format!("Two cards of this VM have the MAC address {}", nic.mac);
-            return Err(ProviderError::invalid(field, message));
-        }
-    }
-    Ok(())
-}
-
-fn unique<'a>(seen: &mut BTreeSet<&'a str>, name: &'a str, field: &str) -> Result<()> {
-    if seen.insert(name) {
-        return Ok(());
-    }
-    Err(ProviderError::invalid(
-        field,
-        format!("The name {name} is used twice"),
-    ))
-}
-
 /// Whether the VM can become what is wanted: disks only grow.
 pub(super) fn growth(has: &Hardware, wants: &Hardware) -> Result<()> {
     only_grows(&sizes(has), &sizes(wants))
@@ -195,7 +82,7 @@ fn sizes(hardware: &Hardware) -> DiskSizes<'_> {
 
 #[cfg(test)]
 mod tests {
-    use polyvirt_contract::model::{ClassSpec, StaticAddress};
+    use polyvirt_contract::model::ClassSpec;
 
     use super::*;
 
@@ -228,45 +115,13 @@ mod tests {
     fn what_can_never_work_names_its_field() {
         assert_eq!(request(&sound()), Ok(()));
         assert_eq!(field_of(|vm| vm.name.clear()), "metadata.name");
-        assert_eq!(field_of(|vm| vm.class.cpu = 0), "spec.resources.cpu");
-        assert_eq!(
-            field_of(|vm| vm.class.memory_mib = 1),
-            "spec.resources.memoryMiB"
-        );
-        let mac = |text: &'static str| field_of(move |vm| vm.networks[0].mac = text.to_owned());
-        assert_eq!(mac("01:00:00:00:00:00"), "spec.networks[0].macAddress");
-        assert_eq!(mac("02:00:00:00:00"), "spec.networks[0].macAddress");
-        let bridge =
-            |text: &'static str| field_of(move |vm| vm.networks[0].bridge = text.to_owned());
-        assert_eq!(bridge("../../x"), "spec.networks[0].networkRef");
-        assert_eq!(bridge("-x"), "spec.networks[0].networkRef");
         assert_eq!(
             field_of(|vm| vm.networks[0].model = "ne2k".into()),
             "network.libvirt.model"
         );
-        let address = StaticAddress {
-            ip: "10.0.0".into(),
-            ..StaticAddress::default()
-        };
-        let with = |vm: &mut CreateVm| vm.networks[0].address = Some(address);
-        assert_eq!(field_of(with), "spec.networks[0].ipAddress");
         assert_eq!(
             field_of(|vm| vm.networks[0].vlan = 5),
             "spec.networks[0].networkRef"
         );
-    }
-
-    #[test]
-    fn two_cards_have_two_addresses_and_names() {
-        let twice = |vm: &mut CreateVm| {
-            vm.networks[0].mac = "02:00:00:00:00:0A".into();
-            let mut other = vm.networks[0].clone();
-            other.name = "eth1".into();
-            other.mac = "02-00-00-00-00-0a".into();
-            vm.networks.push(other);
-        };
-        assert_eq!(field_of(twice), "spec.networks[1].macAddress");
-        let same = |vm: &mut CreateVm| vm.networks.push(vm.networks[0].clone());
-        assert_eq!(field_of(same), "spec.networks[1].name");
     }
 }

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::{CreateVm, Created, Firmware, Owner};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::check::normal_mac;
+use polyvirt_provider_kit::devices::DeviceAddress;
+use polyvirt_provider_kit::lineage::Lineage;
 
 use crate::core::Core;
 use crate::seed::{Documents, Guest};
@@ -115,7 +118,7 @@ pub(crate) fn check_places(core: &Core, request: &CreateVm, itself: Option<Uuid>
     let macs: Vec<_> = request
         .networks
         .iter()
-        .map(|nic| check::normal_mac(&nic.mac))
+        .map(|nic| normal_mac(&nic.mac))
         .collect();
     for vm in core
         .all()
@@ -161,14 +164,27 @@ async fn record(core: &Core, request: &CreateVm) -> Result<Record> {
         seed: Some(Documents::of(request).kind()),
         tags: request.tags.clone(),
         hardware: vm::hardware(request, uuid, None)?,
+        devices: lent(core, request)?,
         pending: None,
         plugged: Plugged::default(),
         snapshots: Vec::new(),
+        lineage: Lineage::default(),
         last_request: None,
         running: false,
         starts: 0,
         fault: String::new(),
+        moving: None,
     })
+}
+
+/// Devices of the host that no other VM has, running or not. Nobody else is taken in meanwhile.
+fn lent(core: &Core, request: &CreateVm) -> Result<Vec<DeviceAddress>> {
+    let Some(place) = &request.placement else {
+        return Ok(Vec::new());
+    };
+    let others = core.all().into_iter();
+    let taken = others.flat_map(|vm| vm.record(|record| record.devices.clone()));
+    core.config.devices.choose(&place.devices, &taken.collect())
 }
 
 fn firmware_kind(request: &CreateVm) -> FirmwareKind {
@@ -223,7 +239,7 @@ async fn fill(core: &Arc<Core>, vm: &Vm, origin: Origin) -> Result<()> {
 }
 
 /// QEMU's working folder, which belongs to its user alone.
-fn make_run(core: &Core, vm: &Vm) -> Result<()> {
+pub(crate) fn make_run(core: &Core, vm: &Vm) -> Result<()> {
     let run = vm.dir.run();
     if !run.is_dir() {
         let made = DirBuilder::new().mode(0o700).create(&run);

@@ -17,13 +17,14 @@ pub(crate) async fn delete(core: &Arc<Core>, vm: Arc<Vm>) -> Result<Option<TaskI
     let begun = core.tasks.begin(&key, move |_| async move {
         let core = core_of_task;
         let _alone = vm.change.lock().await;
+        vm.must_stay()?;
         remove(&core, &vm).await
     });
     begun.answer().await
 }
 
 /// Removes all that there is of a VM. Cut short anywhere, it can be done again.
-pub(super) async fn remove(core: &Arc<Core>, vm: &Vm) -> Result<()> {
+pub(crate) async fn remove(core: &Arc<Core>, vm: &Vm) -> Result<()> {
     if core.get(vm.uuid()).is_none() {
         return Ok(());
     }

@@ -2,11 +2,12 @@
 
 use polyvirt_contract::model::{CreateVm, DiskSpec, DiskType, ExpandPolicy, NicSpec};
 use polyvirt_contract::{ProviderError, Result};
+use polyvirt_provider_kit::check::normal_mac;
 
 use crate::cmdline::PORTS;
 use crate::state::{Disk, Hardware, HotAdd, Nic, Record};
 use crate::uuid::Uuid;
-use crate::vm::check::{device, normal_mac};
+use crate::vm::check::device;
 
 /// The card of a VM for which nobody asked for one.
 const IMPLICIT: &str = "default";
@@ -197,6 +198,7 @@ fn implicit(uuid: Uuid, has: Option<&Hardware>, places: &mut Places) -> Result<N
 mod tests {
     use polyvirt_contract::Identity;
     use polyvirt_contract::model::ClassSpec;
+    use polyvirt_provider_kit::lineage::Lineage;
 
     use super::*;
     use crate::state::{FirmwareKind, Plugged, Stage};
@@ -240,13 +242,16 @@ mod tests {
             seed: None,
             tags: Vec::new(),
             hardware,
+            devices: Vec::new(),
             pending: None,
             plugged: Plugged::default(),
             snapshots: Vec::new(),
+            lineage: Lineage::default(),
             last_request: None,
             running: false,
             starts: 0,
             fault: String::new(),
+            moving: None,
         }
     }
 

@@ -57,4 +57,6 @@ pub(crate) struct Guest {
     pub(crate) addresses: BTreeMap<String, Vec<String>>,
     /// Why the machine was stopped by QEMU; empty if it was not.
     pub(crate) trouble: String,
+    /// Why its file systems are still frozen; empty if they are not.
+    pub(crate) frozen: String,
 }

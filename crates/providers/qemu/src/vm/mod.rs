@@ -22,16 +22,16 @@ mod power;
 mod reconfigure;
 mod recover;
 mod start;
-mod usage;
+pub(crate) mod usage;
 mod view;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ProviderError, Result};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
@@ -39,15 +39,16 @@ use crate::errors;
 use crate::state::{self, Record, VmDir};
 use crate::uuid::Uuid;
 
-pub(crate) use create::{Origin, already_there, create, make, resume};
-pub(crate) use delete::delete;
+pub(crate) use create::{Origin, already_there, create, make, make_run, resume};
+pub(crate) use delete::{delete, remove};
 pub(crate) use desired::hardware;
 pub(crate) use live::{Guest, Live};
 pub(crate) use power::power;
 pub(crate) use reconfigure::reconfigure;
-pub(crate) use recover::recover;
+pub(crate) use recover::{hear_agent, recover};
 pub(crate) use start::Begin;
 use usage::Usage;
+pub(crate) use view::MOVES_TO;
 
 /// A VM, whether it runs or not.
 pub(crate) struct Vm {
@@ -59,9 +60,13 @@ pub(crate) struct Vm {
     pub(crate) agent: tokio::sync::Mutex<()>,
     /// Counts how often the agent came: whoever asks it for addresses ends when it comes anew.
     agent_came: AtomicU64,
+    /// Told when the guest was left frozen.
+    pub(crate) freezes: Arc<Notify>,
     running: watch::Sender<bool>,
     /// Cancelled when somebody wants the VM deleted: what waits on its behalf stops waiting.
     pub(crate) doomed: CancellationToken,
+    /// Another host has the VM by now: nothing more is told of it here but that it is gone.
+    pub(crate) silent: AtomicBool,
     inside: Mutex<Inside>,
 }
 
@@ -82,8 +87,10 @@ impl Vm {
             change: tokio::sync::Mutex::default(),
             agent: tokio::sync::Mutex::default(),
             agent_came: AtomicU64::new(0),
+            freezes: Arc::default(),
             running: watch::channel(false).0,
             doomed: CancellationToken::new(),
+            silent: AtomicBool::new(false),
             inside: Mutex::new(Inside {
                 record,
                 live: None,
@@ -174,6 +181,16 @@ impl Vm {
         self.lock().guest.agent
     }
 
+    /// The guest's file systems could not be let go on.
+    pub(crate) fn stays_frozen(&self, why: String) {
+        self.guest(|guest| guest.frozen = why);
+        self.freezes.notify_one();
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        !self.lock().guest.frozen.is_empty()
+    }
+
     /// Counts the agent's coming.
     pub(crate) fn agent_comes(&self) -> u64 {
         self.agent_came.fetch_add(1, Ordering::Relaxed) + 1
@@ -197,7 +214,8 @@ impl Vm {
         inside.record.revision = core.next_revision();
         let state = view::state(&inside);
         // Under the lock, so that readers hear of changes in their order; and nothing more of a VM that is gone.
-        if core.get(self.uuid).is_some() {
+        let told = !inside.record.comes() && !self.silent.load(Ordering::Relaxed);
+        if told && core.get(self.uuid).is_some() {
             core.hub.publish(VmEvent::State(state));
         }
     }
@@ -213,13 +231,24 @@ impl Vm {
         Ok(())
     }
 
-    /// Refuses a VM that is half made or half gone.
+    /// Refuses a VM that is half made, half gone, or on its way to another host.
     pub(crate) fn must_be_whole(&self) -> Result<()> {
+        self.must_stay()?;
         match self.record(|record| record.stage) {
             state::Stage::Ready => Ok(()),
             state::Stage::Creating => Err(self.not_now("is still being made; wait for that")),
             state::Stage::Deleting => Err(self.not_now("is being deleted; wait until it is gone")),
         }
+    }
+
+    /// Refuses a VM that is on its way between hosts. That may take long, so nobody waits for it.
+    pub(crate) fn must_stay(&self) -> Result<()> {
+        let peer = self.record(|record| record.moving.as_ref().map(|moving| moving.peer.clone()));
+        let moves = |peer| {
+            let why = format!("moves between this host and {peer}; wait for that, or stop it");
+            Err(self.not_now(&why))
+        };
+        peer.map_or(Ok(()), moves)
     }
 
     /// Waits for something that others hold up, unless the VM is to be deleted.

@@ -14,7 +14,7 @@ use crate::qmp::Qmp;
 use crate::state::{self, Record, Stage};
 use crate::uuid::Uuid;
 use crate::vm::{Live, Vm, delete, monitor};
-use crate::{agent, image, network};
+use crate::{agent, image, moving, network};
 
 /// How long a QEMU that is there may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -55,8 +55,18 @@ async fn take_in(core: &Arc<Core>, record: Record) -> Result<()> {
     if stage != Stage::Ready {
         return delete::remove(core, &vm).await;
     }
+    if vm.record(Record::leaves) {
+        // Whoever sent it is gone with the earlier life.
+        moving::call_back(&vm).await;
+    }
     if ran != runs {
-        vm.keep(|record| record.running = runs)?;
+        vm.keep(|record| {
+            record.running = runs;
+            if record.comes() {
+                // One whose guest has shut down would have been told of by then.
+                "QEMU ended while it waited for its guest".clone_into(&mut record.fault);
+            }
+        })?;
     }
     if !runs {
         let record = vm.copy();
@@ -90,12 +100,22 @@ async fn find_running(vm: &Vm, uuid: Uuid) -> Option<Live> {
 async fn adopt(core: &Arc<Core>, vm: &Arc<Vm>, live: Live) {
     let live = Arc::new(live);
     let status = live.qmp.ask("query-status").await.unwrap_or_default();
+    let moves = vm.record(|record| record.moving.is_some());
     match status["status"].as_str() {
         // The provider died between the start of QEMU and the first instruction.
-        Some("prelaunch") => drop(live.qmp.ask("cont").await),
+        Some("prelaunch") if !moves => drop(live.qmp.ask("cont").await),
         Some("running") => {}
         _ => drop(live.set_paused(true)),
     }
+    vm.set_live(live.clone());
+    monitor::watch(core, vm, &live);
+    if hear_agent(core, vm, &live).await {
+        agent::wake(vm).await;
+    }
+}
+
+/// Asks QEMU whether the guest's agent listens, and if so begins to ask that.
+pub(crate) async fn hear_agent(core: &Arc<Core>, vm: &Arc<Vm>, live: &Live) -> bool {
     let ports = live
         .qmp
         .execute("query-chardev", json!({}))
@@ -105,11 +125,9 @@ async fn adopt(core: &Arc<Core>, vm: &Arc<Vm>, live: Live) {
         ports.as_array().into_iter().flatten().any(|port| {
             port["label"] == AGENT_PORT && port["frontend-open"].as_bool() == Some(true)
         });
-    vm.set_live(live.clone());
-    monitor::watch(core, vm, &live);
     vm.guest(|guest| guest.agent = open);
     if open {
-        agent::wake(vm).await;
         agent::follow(core, vm);
     }
+    open
 }

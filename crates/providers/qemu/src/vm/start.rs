@@ -27,10 +27,23 @@ const STRAY_PAUSE: Duration = Duration::from_millis(100);
 /// A start counts against the limit until the guest's agent is there, or this long.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Whether a machine that starts begins at its first instruction or at a snapshot.
+/// Where a machine that starts begins.
+#[derive(Clone, Copy)]
 pub(crate) enum Begin<'a> {
+    /// At its first instruction.
     Boot,
     Snapshot(&'a str),
+    /// Nowhere yet: it waits for a guest from another host.
+    Incoming,
+    /// Nowhere: it is there only to be moved.
+    Still,
+}
+
+impl Begin<'_> {
+    /// Whether the machine runs afterwards.
+    const fn runs(self) -> bool {
+        matches!(self, Self::Boot | Self::Snapshot(_))
+    }
 }
 
 impl Vm {
@@ -44,7 +57,10 @@ impl Vm {
             self.apply_pending(core).await?;
         }
         let record = self.copy();
-        let arguments = self.arguments(core, &record).await?;
+        let mut arguments = self.arguments(core, &record).await?;
+        if matches!(begin, Begin::Incoming) {
+            arguments.extend(["-incoming", "defer"].map(Into::into));
+        }
         self.clear_sockets();
         self.give_files(core, &record)?;
         self.keep(|record| record.running = true)?;
@@ -60,7 +76,7 @@ impl Vm {
         }
         self.update(core, |record| {
             // One that has ended already keeps the reason why.
-            if record.running {
+            if record.running && begin.runs() {
                 record.starts += 1;
                 record.fault.clear();
             }
@@ -70,7 +86,7 @@ impl Vm {
     }
 
     /// Gives the machine, which must be off, what waited for that.
-    pub(super) async fn apply_pending(&self, core: &Core) -> Result<()> {
+    pub(crate) async fn apply_pending(&self, core: &Core) -> Result<()> {
         let before = self.copy();
         let target = before.wanted().clone();
         super::reconfigure::fit_disks(core, self, &before, &target).await?;
@@ -173,7 +189,9 @@ impl Vm {
                 .run_job("snapshot-load", "load", job, |_| ())
                 .await?;
         }
-        live.qmp.ask("cont").await?;
+        if begin.runs() {
+            live.qmp.ask("cont").await?;
+        }
         Ok(())
     }
 

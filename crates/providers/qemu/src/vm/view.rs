@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use polyvirt_contract::model::{self, DiskState, NicState, PowerState, VmState};
 
 use crate::core::Core;
-use crate::state::{Disk, Nic, Record, SeedKind, Stage};
+use crate::state::{Disk, Nic, Record, SeedKind, Stage, Was};
 use crate::vm::Inside;
+use crate::vm::usage::TICKS;
+
+/// The detail that names the host to which a VM goes.
+pub(crate) const MOVES_TO: &str = "movesTo";
 
 /// What a description depends on beside the VM.
 #[derive(Clone, Debug)]
@@ -74,6 +78,14 @@ pub(super) fn state(inside: &Inside) -> VmState {
 }
 
 fn power(inside: &Inside) -> PowerState {
+    // Whatever a move does with QEMU: it is the VM that it was.
+    if let Some(moving) = &inside.record.moving {
+        return match moving.was {
+            Was::On => PowerState::On,
+            Was::Off => PowerState::Off,
+            Was::Suspended => PowerState::Suspended,
+        };
+    }
     match &inside.live {
         None => PowerState::Off,
         Some(live) if live.paused() => PowerState::Suspended,
@@ -82,11 +94,10 @@ fn power(inside: &Inside) -> PowerState {
 }
 
 fn fault(inside: &Inside) -> String {
-    if inside.guest.trouble.is_empty() {
-        inside.record.fault.clone()
-    } else {
-        inside.guest.trouble.clone()
-    }
+    let guest = &inside.guest;
+    let all = [&guest.trouble, &guest.frozen, &inside.record.fault];
+    let told = all.into_iter().find(|text| !text.is_empty());
+    told.cloned().unwrap_or_default()
 }
 
 /// IPv4 first, in the order of the cards.
@@ -161,6 +172,9 @@ fn details(inside: &Inside) -> BTreeMap<String, String> {
     tell("firmware", record.firmware.word().to_owned());
     tell("image", record.image.clone());
     tell("tags", record.tags.join(","));
+    if let Some(moving) = &record.moving {
+        tell(MOVES_TO, moving.peer.clone());
+    }
     tell("stage", stage(record.stage).to_owned());
     tell("firstBoot", seed(record).to_owned());
     tell("starts", record.starts.to_string());
@@ -170,7 +184,7 @@ fn details(inside: &Inside) -> BTreeMap<String, String> {
             "guestAgent",
             if guest.agent { "connected" } else { "absent" }.to_owned(),
         );
-        tell("cpuSeconds", usage.cpu_seconds.to_string());
+        tell("cpuSeconds", (usage.cpu_ticks / TICKS).to_string());
         tell("rssMiB", usage.rss_mib.to_string());
     }
     tell("hostname", guest.hostname.clone());

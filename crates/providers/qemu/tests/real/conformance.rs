@@ -5,6 +5,7 @@ use std::time::Duration;
 use polyvirt_conformance::{Profile, run};
 use polyvirt_contract::model::{ClassSpec, ImageOrigin, ImageSource, PrepareImage};
 
+use crate::hosts::Hosts;
 use crate::lab::{Lab, guest_image, nic};
 
 fn profile() -> Profile {
@@ -43,6 +44,22 @@ fn profile() -> Profile {
 async fn the_provider_keeps_every_promise() {
     let lab = Lab::new().await;
     let report = run(lab.provider.clone(), &profile()).await;
+    assert!(report.conforms(), "{report}");
+    let skipped: Vec<_> = report.not_applicable().map(|(name, _)| name).collect();
+    let alone = [
+        "disk-info",
+        "disk-move",
+        "migrate",
+        "migrate-off",
+        "migrate-cancel-none",
+    ];
+    assert_eq!(skipped, alone, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_machines_keep_every_promise() {
+    let hosts = Hosts::start("nothing").await;
+    let report = run(hosts.fleet.clone(), &profile()).await;
     assert!(report.conforms(), "{report}");
     let skipped: Vec<_> = report.not_applicable().map(|(name, _)| name).collect();
     assert_eq!(skipped, ["disk-info", "disk-move"], "{report}");

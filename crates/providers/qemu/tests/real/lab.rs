@@ -209,21 +209,26 @@ impl Lab {
 /// A test that failed leaves no QEMU behind.
 impl Drop for Lab {
     fn drop(&mut self) {
-        let vms = std::fs::read_dir(self.folder.path().join("state/vms"))
-            .into_iter()
-            .flatten();
-        for vm in vms.flatten() {
-            let pid = std::fs::read_to_string(vm.path().join("run/qemu.pid")).unwrap_or_default();
-            let line = std::fs::read(format!("/proc/{}/cmdline", pid.trim())).unwrap_or_default();
-            let ours = String::from_utf8_lossy(&line).contains(&*vm.file_name().to_string_lossy());
-            let pid = pid
-                .trim()
-                .parse()
-                .ok()
-                .and_then(rustix::process::Pid::from_raw);
-            if let Some(pid) = pid.filter(|_| ours) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            }
+        kill_machines(self.folder.path());
+    }
+}
+
+/// Ends every QEMU below the folder of a provider.
+pub fn kill_machines(folder: &Path) {
+    let vms = std::fs::read_dir(folder.join("state/vms"))
+        .into_iter()
+        .flatten();
+    for vm in vms.flatten() {
+        let pid = std::fs::read_to_string(vm.path().join("run/qemu.pid")).unwrap_or_default();
+        let line = std::fs::read(format!("/proc/{}/cmdline", pid.trim())).unwrap_or_default();
+        let ours = String::from_utf8_lossy(&line).contains(&*vm.file_name().to_string_lossy());
+        let pid = pid
+            .trim()
+            .parse()
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid.filter(|_| ours) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 }
@@ -275,7 +280,7 @@ async fn open_tuned(folder: &Path, tune: impl FnOnce(&mut QemuConfig)) -> Arc<Qe
 /// What guests run with takes seconds to find out, and is the same for all providers of this machine.
 static KNOWN: OnceLock<Vec<u8>> = OnceLock::new();
 
-fn share_knowledge(place: &Path) {
+pub fn share_knowledge(place: &Path) {
     if let Some(known) = KNOWN.get().filter(|_| !place.exists()) {
         std::fs::create_dir_all(place.parent().expect("a folder")).expect("made");
         std::fs::write(place, known).expect("written");

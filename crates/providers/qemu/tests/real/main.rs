@@ -8,15 +8,21 @@
     reason = "helpers of tests are tests too"
 )]
 
+mod bare;
 mod bridge;
 mod changes;
 mod conformance;
 mod crash;
 mod datastore;
 mod firmware;
+mod frozen;
+mod hosts;
 mod images;
 mod kills;
 mod lab;
 mod life;
 mod limits;
 mod many;
+mod moving;
+mod pauses;
+mod wire;

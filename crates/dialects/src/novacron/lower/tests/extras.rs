@@ -287,10 +287,30 @@ fn a_migration_policy_is_read_and_told() {
         bytes_per_second: Some(1_250_000_000),
     };
     assert_eq!(found.migration, terms);
-    let told =
-        ["compression", "encrypted", "bandwidth"].map(|f| format!("spec.migrationPolicy.{f}"));
-    assert_eq!(found.ignored, told);
+    assert!(found.ignored.is_empty() && found.move_to.is_none());
     assert_eq!(lowered(&vm(&json!({}))).migration.live, Live::Forbidden);
+}
+
+#[test]
+fn a_move_is_a_vm_migration_with_the_terms_of_the_policy() {
+    let policy = json!({"allowLiveMigration": true, "compression": true, "encrypted": true, "bandwidth": "10Gbps"});
+    let asked = |policy: serde_json::Value| {
+        vm(&json!({
+            "metadata": {"annotations": {"novacron.io/migrate-to": " node-2 "}},
+            "spec": {"migrationPolicy": policy},
+        }))
+    };
+    let made = lowered(&asked(policy)).move_to.expect("a VMMigration");
+    assert_eq!(made.spec.target.host.as_deref(), Some("node-2"));
+    let live = made.spec.options.and_then(|o| o.live).expect("terms");
+    assert!(live.compression && live.encrypted);
+    assert_eq!(live.bandwidth.as_deref(), Some("10Gbps"));
+    assert!(made.metadata.owner_references.is_some_and(|o| o.len() == 1));
+    let forbidden = asked(json!({"allowLiveMigration": false}));
+    let found = lowered(&forbidden);
+    assert_eq!(found.move_to, None);
+    let why = refusal(&forbidden, &found.migration).expect("told");
+    assert!(why.contains("allowLiveMigration"), "{why}");
 }
 
 #[test]

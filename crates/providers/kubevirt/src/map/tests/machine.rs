@@ -124,6 +124,7 @@ fn placement_devices_and_limits() {
     let vm = with(|request, options| {
         request.placement = Some(Placement {
             host: "node-7".to_owned(),
+            devices: [("amd.com/mi300".to_owned(), 2)].into(),
             ..Placement::default()
         });
         request.class.limits = Some(ResourceLimits {
@@ -159,6 +160,10 @@ fn placement_devices_and_limits() {
             ("POD/tolerations/0/key", json!("gpu")),
             ("POD/affinity", json!({"podAffinity": {}})),
             ("DOMAIN/devices/gpus/0/deviceName", json!("nvidia.com/A100")),
+            (
+                "DOMAIN/devices/gpus/2",
+                json!({"name": "device1", "deviceName": "amd.com/mi300"}),
+            ),
             (
                 "DOMAIN/resources",
                 json!({"requests": {"memory": "1024Mi"}, "limits": {"cpu": "2000m"}}),

@@ -1,5 +1,7 @@
 //! The calls by their names. Each says what is asked; what to make of the answer is others' business.
 
+mod migrate;
+mod sasl;
 mod snapshots;
 mod storage;
 
@@ -15,6 +17,10 @@ use super::stream::Stream;
 use super::types::{Domain, Named};
 use super::xdr::{Decode, Reader, Value, XdrError};
 
+pub(crate) use migrate::{Cookie, Ending, Parameter};
+pub(crate) use sasl::Message;
+pub(crate) use snapshots::DomainJob;
+
 type Answer<T> = Result<T, RpcError>;
 
 /// Bits that calls take.
@@ -27,6 +33,12 @@ pub(crate) mod flags {
     pub(crate) const SECURE: u32 = 1;
     /// Of descriptions: the machine as it will start.
     pub(crate) const INACTIVE: u32 = 2;
+    /// Of descriptions: as another host would take it.
+    pub(crate) const MIGRATABLE: u32 = 8;
+    /// Of starts: the guest does not run yet.
+    pub(crate) const START_PAUSED: u32 = 1;
+    /// Of jobs: the one that ended last.
+    pub(crate) const ENDED_JOB: u32 = 1;
     /// Of definitions: hold them against the schema.
     pub(crate) const VALIDATE: u32 = 1;
     /// Of ends: with everything that belongs to the domain.
@@ -36,6 +48,8 @@ pub(crate) mod flags {
     pub(crate) const BY_AGENT: u32 = 2;
     /// Of snapshots: it is there, and libvirt is only told of it.
     pub(crate) const REDEFINE: u32 = 1;
+    /// Of snapshots: the domain goes on from it.
+    pub(crate) const CURRENT: u32 = 2;
     /// Of going back: although the machine is another by now.
     pub(crate) const REVERT_FORCE: u32 = 4;
     /// Of growing: the size is in bytes.
@@ -46,8 +60,11 @@ pub(crate) mod flags {
     pub(crate) const TAKE_OVER: u32 = 1;
 }
 
-/// What statistics are asked for: the state alone, which costs nothing.
+/// What statistics are asked for: the state alone, which costs nothing; processor time and memory.
 const STATS: u32 = 1;
+const USAGE: u32 = 2 | 4;
+/// Only domains that run, and of them what is known without waiting for them.
+const RUNNING: u32 = 1 | 1 << 29;
 
 /// The host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +173,13 @@ impl Connection {
             .await
     }
 
+    /// What the running domains use, in one call.
+    pub(crate) async fn usage(&self) -> Answer<Vec<DomainStats>> {
+        let all: Vec<&Domain> = Vec::new();
+        self.call(p::CONNECT_GET_ALL_DOMAIN_STATS, &(all, USAGE, RUNNING))
+            .await
+    }
+
     pub(crate) async fn by_uuid(&self, uuid: Uuid) -> Answer<Option<Domain>> {
         absent(self.call(p::DOMAIN_LOOKUP_BY_UUID, &uuid).await)
     }
@@ -179,8 +203,12 @@ impl Connection {
     }
 
     pub(crate) async fn start_domain(&self, domain: &Domain) -> Answer<()> {
+        self.start_with(domain, 0).await
+    }
+
+    pub(crate) async fn start_with(&self, domain: &Domain, flags: u32) -> Answer<()> {
         let started: Answer<Domain> = self
-            .call(p::DOMAIN_CREATE_WITH_FLAGS, &(domain, 0_u32))
+            .call(p::DOMAIN_CREATE_WITH_FLAGS, &(domain, flags))
             .await;
         started.map(drop)
     }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{Answer, nullable, p};
 use crate::rpc::connection::Connection;
+use crate::rpc::error::code;
 use crate::rpc::types::{Domain, Snapshot};
 use crate::rpc::xdr::{Decode, Reader, Value, XdrError};
 
-/// What is told of a job. Only its end is of interest.
+/// What is told of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct DomainJob(BTreeMap<String, Value>);
 
@@ -19,6 +20,25 @@ impl Decode for DomainJob {
 }
 
 impl DomainJob {
+    /// One that tells these numbers.
+    #[cfg(test)]
+    pub(crate) fn of(numbers: &[(&str, u64)]) -> Self {
+        let numbers = numbers.iter();
+        Self(
+            numbers
+                .map(|(key, number)| ((*key).to_owned(), Value::Number(*number)))
+                .collect(),
+        )
+    }
+
+    /// A number that was told.
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        match self.0.get(key)? {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
     /// Whether a job that is over ended well; `None` if it was not told.
     pub(crate) fn succeeded(&self) -> Option<bool> {
         match self.0.get("success")? {
@@ -47,6 +67,17 @@ impl Connection {
     pub(crate) async fn snapshot_xml(&self, snapshot: &Snapshot) -> Answer<String> {
         let arguments = (snapshot, 0_u32);
         nullable(self.call(p::DOMAIN_SNAPSHOT_GET_XML_DESC, &arguments).await)
+    }
+
+    /// The snapshot that the domain goes on from.
+    pub(crate) async fn current_snapshot(&self, domain: &Domain) -> Answer<Option<Snapshot>> {
+        match self
+            .call(p::DOMAIN_SNAPSHOT_CURRENT, &(domain, 0_u32))
+            .await
+        {
+            Err(error) if error.is(code::NO_DOMAIN_SNAPSHOT) => Ok(None),
+            answer => answer.map(Some),
+        }
     }
 
     pub(crate) async fn snapshot(&self, domain: &Domain, xml: &str, flags: u32) -> Answer<()> {

@@ -1,0 +1,292 @@
+//! Moving a machine that runs to another node: a VirtualMachineInstanceMigration, which KubeVirt carries out.
+//!
+//! ```text
+//!   Pending ─► Scheduling ─► Scheduled ─► PreparingTarget ─► TargetReady ─► Running ─► Succeeded
+//!                                                                               └────► Failed: the machine goes on where it was
+//! ```
+//!
+//! The object is named after the request and the instance that it moves, so a request that is sent again finds its own. Who dies
+//! in between is asked again and finds it under way, or done. How it may go is said before, by a [`policy`].
+
+mod policy;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::DynamicObject;
+use polyvirt_contract::model::{
+    MigrateVm, MigrationMode, MigrationPhase, MigrationProgress, VmRef,
+};
+use polyvirt_contract::{ErrorKind, ProviderError, RequestId, Result, TaskId};
+use polyvirt_provider_kit::tasks::Progress;
+use serde_json::json;
+
+use crate::cluster::Others;
+use crate::errors;
+use crate::kinds::{
+    IDENTITY, Kind, LAST_REQUEST, MANAGED_BY, MANAGER, VM, VmKey, annotation, label, text,
+};
+use crate::names;
+use crate::snapshot::served;
+use crate::vm::{Core, note};
+
+/// A machine with much memory takes long.
+const PATIENCE: Duration = Duration::from_mins(60);
+/// The label by which a node is chosen.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// A move: of which machine, and whereto.
+struct Move {
+    vm: VmRef,
+    key: VmKey,
+    place: VmKey,
+    target: String,
+    request: Option<RequestId>,
+}
+
+/// Moves the machine. One that is there already is moved.
+pub(crate) async fn migrate(
+    core: &Arc<Core>,
+    vm: &VmRef,
+    request: MigrateVm,
+) -> Result<Option<TaskId>> {
+    honour(&request)?;
+    let (key, found) = core.allowed(vm).await?;
+    let served_before = request.request.as_ref().map(RequestId::as_str);
+    if served_before.is_some() && served_before == annotation(&found, LAST_REQUEST) {
+        return Ok(None);
+    }
+    let instance = running(core, &key).await?;
+    let node = text(&instance.data, "/status/nodeName");
+    if !request.target_host.is_empty() && node == request.target_host {
+        finish(core, vm, request.request.as_ref()).await?;
+        return Ok(None);
+    }
+    served(core, Kind::Migration, "moves between nodes").await?;
+    policy::set(core, &key, &found, &request).await?;
+    let wish = Move {
+        vm: vm.clone(),
+        place: VmKey::new(&key.namespace, name(&key, &instance, &request)),
+        target: request.target_host,
+        request: request.request,
+        key,
+    };
+    begin(core, &wish, &found).await?;
+    let (task, core_of_task) = (wish.place.to_string(), core.clone());
+    let begun = core.begin(&format!("migrate {task}"), |progress| async move {
+        let ended = follow(&core_of_task, &wish, &progress).await;
+        // One that is left acts on nothing: the next move writes its own, or takes it away.
+        if let Err(error) = policy::lift(&core_of_task, &wish.key).await {
+            tracing::warn!(vm = %wish.key, %error, "a MigrationPolicy is left");
+        }
+        ended
+    });
+    core.moves.remember(begun.id(), &task);
+    begun.answer().await
+}
+
+/// Stops a move: KubeVirt does so when its object is deleted.
+pub(crate) async fn cancel(core: &Core, vm: &VmRef, request: &RequestId) -> Result<()> {
+    let (key, _) = core.allowed(vm).await?;
+    let instance = running(core, &key).await?;
+    let place = VmKey::new(&key.namespace, name_of(&key, &instance, request.as_str()));
+    let found = core.cluster.get(Kind::Migration, &place).await?;
+    let at_work = found
+        .filter(|object| !matches!(text(&object.data, "/status/phase"), "Succeeded" | "Failed"));
+    let Some(object) = at_work else {
+        return Err(ProviderError::not_found(format!(
+            "A move for the request {request}"
+        )));
+    };
+    core.cluster.delete(Kind::Migration, &object).await
+}
+
+/// What KubeVirt cannot do cannot be wished for.
+fn honour(request: &MigrateVm) -> Result<()> {
+    let refused = |field: &str, why: &str| {
+        Err(ProviderError {
+            field: Some(field.to_owned()),
+            ..ProviderError::new(ErrorKind::Unsupported, why)
+        })
+    };
+    match request {
+        MigrateVm {
+            mode: MigrationMode::Cold,
+            ..
+        } => refused(
+            "live",
+            "KubeVirt moves machines that run; one that is off starts wherever there is room",
+        ),
+        MigrateVm {
+            compression: true, ..
+        } => refused(
+            "compression",
+            "KubeVirt does not compress memory on its way; take the wish away",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The instance, which must be up.
+async fn running(core: &Core, key: &VmKey) -> Result<DynamicObject> {
+    let found = core.cluster.get(Kind::Vmi, key).await?;
+    let up = found.filter(|instance| text(&instance.data, "/status/phase") == "Running");
+    let message =
+        format!("The VM {key} does not run, and only a VM that runs can be moved; start it");
+    up.ok_or_else(|| errors::precondition(message))
+}
+
+/// One request for one instance is one name; without a request one place that it leaves.
+fn name(key: &VmKey, instance: &DynamicObject, request: &MigrateVm) -> String {
+    let node = text(&instance.data, "/status/nodeName");
+    match &request.request {
+        Some(request) => name_of(key, instance, request.as_str()),
+        None => name_of(key, instance, &format!("{node}/{}", request.target_host)),
+    }
+}
+
+fn name_of(key: &VmKey, instance: &DynamicObject, id: &str) -> String {
+    let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+    let hash = names::hash(&format!("{uid}/{id}"), 8);
+    names::joined(&key.name, &format!("move-{hash}"))
+}
+
+/// Makes the object, unless it is there. One that failed is made anew: whoever asks again wants it tried again.
+async fn begin(core: &Core, wish: &Move, vm: &DynamicObject) -> Result<()> {
+    if let Some(there) = core.cluster.get(Kind::Migration, &wish.place).await? {
+        if text(&there.data, "/status/phase") != "Failed" {
+            return Ok(());
+        }
+        core.cluster.delete(Kind::Migration, &there).await?;
+        let gone = |object: Option<&DynamicObject>| object.is_none();
+        core.until(Kind::Migration, &wish.place, PATIENCE, gone)
+            .await?;
+    }
+    let object = object(wish, vm);
+    match core
+        .cluster
+        .apply(Kind::Migration, &object, Others::Respect)
+        .await
+    {
+        Err(error) if error.message.contains("in-flight migration") => {
+            Err(errors::precondition(format!(
+                "The VM {} is being moved already; it is tried again",
+                wish.key
+            )))
+        }
+        answer => answer.map(drop),
+    }
+}
+
+fn object(wish: &Move, vm: &DynamicObject) -> serde_json::Value {
+    let mut object = json!({
+        "apiVersion": Kind::Migration.api_version(),
+        "kind": Kind::Migration.name(),
+        "metadata": {
+            "name": wish.place.name,
+            "namespace": wish.place.namespace,
+            "labels": {MANAGED_BY: MANAGER, IDENTITY: label(vm, IDENTITY)},
+            "annotations": {VM: wish.key.name},
+        },
+        "spec": {"vmiName": wish.key.name},
+    });
+    if !wish.target.is_empty() {
+        object["spec"]["addedNodeSelector"] = json!({HOSTNAME: wish.target});
+    }
+    object
+}
+
+/// Follows the move to its end, and tells how far it is.
+async fn follow(core: &Core, wish: &Move, progress: &Progress) -> Result<()> {
+    let over = |object: Option<&DynamicObject>| {
+        let phase = object.map_or("", |object| text(&object.data, "/status/phase"));
+        if let Some(object) = object {
+            progress.at(percent(phase));
+            core.moves.tell(&wish.place.to_string(), state(object));
+        }
+        object.is_none() || matches!(phase, "Succeeded" | "Failed")
+    };
+    core.until(Kind::Migration, &wish.place, PATIENCE, over)
+        .await?;
+    let object = core.cluster.get(Kind::Migration, &wish.place).await?;
+    let phase = object.as_ref().map(|o| text(&o.data, "/status/phase"));
+    match phase {
+        Some("Succeeded") => finish(core, &wish.vm, wish.request.as_ref()).await,
+        // KubeVirt forgets moves that are over; where the machine is tells how this one ended.
+        None if is_there(core, wish).await? => finish(core, &wish.vm, wish.request.as_ref()).await,
+        None => Err(stopped(wish)),
+        _ => Err(failed(wish, object.as_ref())),
+    }
+}
+
+async fn is_there(core: &Core, wish: &Move) -> Result<bool> {
+    let instance = running(core, &wish.key).await?;
+    Ok(!wish.target.is_empty() && text(&instance.data, "/status/nodeName") == wish.target)
+}
+
+fn stopped(wish: &Move) -> ProviderError {
+    let message = format!(
+        "The move of the VM {} was stopped, and it goes on where it was",
+        wish.key
+    );
+    ProviderError::new(ErrorKind::Cancelled, message)
+}
+
+fn failed(wish: &Move, object: Option<&DynamicObject>) -> ProviderError {
+    let why = object.map_or("", |o| {
+        text(&o.data, "/status/migrationState/failureReason")
+    });
+    let why = if why.is_empty() {
+        "KubeVirt does not say why"
+    } else {
+        why
+    };
+    errors::internal(format!(
+        "The move of the VM {} failed, and it goes on where it was: {why}",
+        wish.key
+    ))
+}
+
+/// Writes down that the request was carried out.
+async fn finish(core: &Core, vm: &VmRef, request: Option<&RequestId>) -> Result<()> {
+    let Some(request) = request else {
+        return Ok(());
+    };
+    let (_, found) = core.allowed(vm).await?;
+    note(core, &found, LAST_REQUEST, request.as_str())
+        .await
+        .map(drop)
+}
+
+/// KubeVirt tells steps, not bytes.
+fn percent(phase: &str) -> u8 {
+    match phase {
+        "Scheduling" => 5,
+        "Scheduled" => 10,
+        "PreparingTarget" => 20,
+        "TargetReady" => 30,
+        "Running" | "Synchronizing" => 40,
+        "Succeeded" | "Failed" => 99,
+        _ => 0,
+    }
+}
+
+fn state(object: &DynamicObject) -> MigrationProgress {
+    let told =
+        |field: &str| text(&object.data, &format!("/status/migrationState/{field}")).to_owned();
+    let phase = match (text(&object.data, "/status/phase"), told("mode").as_str()) {
+        ("Running", "PostCopy") => MigrationPhase::Fetching,
+        ("Running" | "Synchronizing", _) => MigrationPhase::Copying,
+        ("Succeeded" | "Failed", _) => MigrationPhase::Finishing,
+        _ => MigrationPhase::Preparing,
+    };
+    MigrationProgress {
+        phase,
+        source_host: told("sourceNode"),
+        target_host: told("targetNode"),
+        ..MigrationProgress::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

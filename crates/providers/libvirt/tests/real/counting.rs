@@ -1,0 +1,55 @@
+//! Guests that count in their memory: whoever moves them sees whether they go on.
+
+use std::time::{Duration, Instant};
+
+use polyvirt_contract::model::{MigrateVm, VmRef};
+
+use crate::pair::Pair;
+
+/// Words that are in the memory of the guest and nowhere else.
+pub const MARKER: &str = "polyvirt-marker-in-guest-memory-0123456789";
+/// Slow enough to do something meanwhile, in bytes a second.
+pub const SLOW: u64 = 6 << 20;
+
+pub fn to(host: &str, request: &str) -> MigrateVm {
+    MigrateVm {
+        target_host: host.to_owned(),
+        request: Some(request.into()),
+        ..MigrateVm::default()
+    }
+}
+
+/// What a guest is told to do: to count in its memory, and to hold the marker there.
+pub fn counter() -> String {
+    let half = MARKER.split_at(MARKER.len() / 2);
+    format!(
+        "a={}; i=0; while [ $i -lt 2000 ]; do echo ${{a}}{}; i=$((i+1)); done > /run/marker; (i=0; while :; do i=$((i+1)); echo $i > /run/counter.new; mv /run/counter.new /run/counter; sleep 0.1; done) </dev/null >/dev/null 2>&1 & echo begun",
+        half.0, half.1
+    )
+}
+
+/// A guest that does so, with its disk in that pool.
+pub async fn counting(pair: &Pair, name: &str, number: u32, pool: &str) -> VmRef {
+    let vm = pair.boot(name, number, pool).await;
+    assert_eq!(pair.run(&vm, &counter()).await, "begun");
+    vm
+}
+
+pub async fn count(pair: &Pair, vm: &VmRef) -> u64 {
+    let text = pair.run(vm, "cat /run/counter").await;
+    text.parse().expect("a number")
+}
+
+/// The guest goes on from where it was: it counts on, and was not booted again.
+pub async fn counts_on(pair: &Pair, vm: &VmRef, before: u64) -> u64 {
+    let first = count(pair, vm).await;
+    assert!(first >= before, "it fell back from {before} to {first}");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let now = count(pair, vm).await;
+        if now > first {
+            return now;
+        }
+        assert!(Instant::now() < deadline, "it stands still at {now}");
+    }
+}
