@@ -61,8 +61,8 @@ test: ## Everything: tools, lint and all tests, on a real etcd and kube-apiserve
 	echo "make test: all passed"
 
 .PHONY: test-all
-test-all: ## All tests, without looking at tools and lint first
-	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); $(CARGO_TEST) --no-fail-fast
+test-all: ## All tests, without looking at tools and lint first; one that fails beside others is run once more alone
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$(hack/control-plane.sh); hack/test.sh $(CARGO_TEST) --no-fail-fast
 
 .PHONY: bench
 bench: tools ## Measure the program as it is released, against the budgets of docs/reference/budgets.md (BENCH_ARGS="--quick")

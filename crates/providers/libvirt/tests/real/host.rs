@@ -12,6 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A daemon and its folders.
 pub struct Host {
     folder: tempfile::TempDir,
+    /// What is `run` there. Like `/run` of a real host it is memory: libvirt waits for the disk each time it writes down there
+    /// how far a domain is, which a guest that is handed over would pay for.
+    run: tempfile::TempDir,
     settings: String,
     /// More lines for QEMU's driver.
     driver: String,
@@ -56,6 +59,7 @@ impl Host {
             ),
             network: Network::Named(name_space.to_owned()),
             folder,
+            run: memory(),
         }
         .begun()
     }
@@ -68,6 +72,7 @@ impl Host {
     fn made(settings: &str, network: Network) -> Self {
         Self {
             folder: tempfile::tempdir().expect("a folder"),
+            run: memory(),
             settings: settings.to_owned(),
             driver: String::new(),
             network,
@@ -87,9 +92,10 @@ impl Host {
     }
 
     fn prepare(&self) {
-        for name in ["etc", "lib", "run", "log", "pool", "sasl", "small"] {
+        for name in ["etc", "lib", "log", "pool", "sasl", "small"] {
             std::fs::create_dir_all(self.path(name)).expect("made");
         }
+        std::os::unix::fs::symlink(self.run.path(), self.path("run")).expect("linked");
         std::fs::create_dir_all(cache()).expect("made");
         let write = |name: &str, text: String| {
             std::fs::write(self.path(name), text).expect("written");
@@ -264,6 +270,11 @@ impl Host {
 }
 
 /// A test that failed leaves no process behind.
+fn memory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    tempfile::tempdir_in(memory).expect("/dev/shm is memory that can be written to")
+}
+
 impl Drop for Host {
     fn drop(&mut self) {
         kill(&self.path("libvirtd.pid"));
