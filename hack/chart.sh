@@ -115,7 +115,7 @@ alerts() {
   untested=$(sed -n 's/.*- alert: //p' "$work/rules.yaml" | while read -r name; do
     grep -q "alertname: $name" hack/alerts.test.yaml || echo "$name"
   done)
-  "$promtool" check rules "$work/rules.yaml" && "$promtool" test rules "$work/alerts.test.yaml" ||
+  { "$promtool" check rules "$work/rules.yaml" && "$promtool" test rules "$work/alerts.test.yaml"; } ||
     die "the alerts in $CHART/templates/prometheusrule.yaml are wrong, or hack/alerts.test.yaml is"
   rm -rf "$work"
   [ -z "$untested" ] || die "no test in hack/alerts.test.yaml for $untested"

@@ -23,7 +23,7 @@ unpack() {
 
 if command -v promtool; then exit 0; fi
 if [ ! -x "$TARGET" ]; then
-  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
+  { command -v apt-get && command -v dpkg-deb; } >/dev/null ||
     die "no promtool, and this is no Debian to take it from: install Prometheus, whose archive has it"
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
