@@ -120,6 +120,31 @@ fn figures_that_move_all_the_time_cause_no_write() {
 }
 
 #[test]
+fn a_size_that_is_not_told_now_stays_as_it_was_told_last() {
+    let done = Outcome::Done(Done::Converged);
+    let (first, _) = end(&vm(None), &created(), &done, Some(&running()), 1);
+    let changing = Record {
+        applied: Applied {
+            shape: None,
+            ..created().applied
+        },
+        ..created()
+    };
+    let silent = VmState {
+        cpu: 0,
+        memory_mib: 0,
+        ..running()
+    };
+    let under_way = Outcome::InFlight(OperationKind::Reconfigure);
+    let object = vm(first.clone());
+    let (second, _) = end(&object, &changing, &under_way, Some(&silent), 2);
+    let size = |status: Option<VirtualMachineStatus>| status.expect("written").current_resources;
+    assert_eq!(size(second), size(first));
+    let (never, _) = end(&vm(None), &changing, &under_way, Some(&silent), 2);
+    assert_eq!(size(never), None, "not an object without fields");
+}
+
+#[test]
 fn connecting_is_not_news() {
     let connecting = Outcome::Waiting(Wait {
         on: WaitFor::ProviderConnecting,

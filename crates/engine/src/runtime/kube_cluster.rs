@@ -67,7 +67,7 @@ impl Cluster for KubeCluster {
                     .await
             }
         };
-        let object = written.map_err(refusal)?;
+        let object = written.map_err(|error| refused(key, error))?;
         serde_json::to_string(&object).map_err(|e| ClusterError::Invalid(e.to_string()))
     }
 
@@ -79,7 +79,7 @@ impl Cluster for KubeCluster {
             ..PostParams::default()
         };
         let made = self.api(key).create(&params, &object).await;
-        let made = made.map_err(refusal)?;
+        let made = made.map_err(|error| refused(key, error))?;
         serde_json::to_string(&made).map_err(|e| ClusterError::Invalid(e.to_string()))
     }
 
@@ -151,6 +151,15 @@ fn leave_foreign_conditions(body: &mut serde_json::Value) {
     if let Some(list) = list.and_then(serde_json::Value::as_array_mut) {
         list.retain(|c| c["type"].as_str().is_some_and(|t| kind::ALL.contains(&t)));
     }
+}
+
+/// What we write and the API server cannot take would be refused again: nobody tries, so somebody has to be told.
+fn refused(key: &Key, error: kube::Error) -> ClusterError {
+    let refusal = refusal(error);
+    if let ClusterError::Invalid(message) = &refusal {
+        tracing::error!(object = ?key, %message, "the API server does not take what we write; please report this");
+    }
+    refusal
 }
 
 /// What a refusal of the API server means to us.

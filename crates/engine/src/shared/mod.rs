@@ -168,6 +168,15 @@ pub fn status_body(key: &Key, status: &impl serde::Serialize) -> Value {
         "apiVersion": format!("{}/{}", names::GROUP, names::VERSION),
         "kind": key.kind.name(),
         "metadata": {"name": key.object.name(), "namespace": key.object.namespace()},
-        "status": status,
+        "status": without_empty_objects(json!(status)),
     })
+}
+
+/// An object whose fields have all gone is left out with them: applied over one that had fields, the API server makes it null,
+/// and refuses that.
+fn without_empty_objects(mut status: Value) -> Value {
+    if let Some(fields) = status.as_object_mut() {
+        fields.retain(|_, value| value.as_object().is_none_or(|object| !object.is_empty()));
+    }
+    status
 }

@@ -77,6 +77,29 @@ async fn a_vm_lives_its_whole_life_on_a_foreign_provider_that_answers_with_tasks
     a_whole_life(TaskMode::Async).await;
 }
 
+/// Only a list tells sizes, and the next one is an hour away.
+#[tokio::test]
+async fn an_edit_does_not_wait_for_the_next_list_of_a_foreign_provider() {
+    let (world, mock, _server) = foreign("edit", TaskMode::Async).await;
+    let rarely = json!({"spec": {"healthCheck": {"interval": "1h"}}});
+    world.edit::<Provider>(HYPERVISOR, rarely).await;
+    let connected = |p: &Provider| says(p, "Ready", "True", Reason::Connected);
+    world.until(HYPERVISOR, "is connected", connected).await;
+    world.create(vm("web")).await;
+    world.vm("web", "runs", runs).await;
+    let size = json!({"resources": {"cpu": 4, "memoryMiB": 4096}});
+    world.edit_spec("web", size).await;
+    let has = |vm: &VirtualMachine| {
+        let status = vm.status.as_ref();
+        let size = status.and_then(|s| s.current_resources.as_ref()?.cpu);
+        runs(vm) && size == Some(4)
+    };
+    world.vm("web", "has its size", has).await;
+    assert_eq!(mock.counts().of(Rpc::Reconfigure).mutations, 1);
+    world.edit_spec("web", json!({"powerState": "Off"})).await;
+    world.vm("web", "is off", stands).await;
+}
+
 #[tokio::test]
 async fn a_foreign_provider_says_that_it_has_no_extensions() {
     let (world, _mock, _server) = foreign("plain", TaskMode::Immediate).await;

@@ -125,22 +125,31 @@ fn observe(status: &mut VirtualMachineStatus, vm: &VmState, record: &Record) {
     status.console_url = Some(vm.console_url.clone()).filter(|u| !u.is_empty());
     status.host = Some(vm.host.clone()).filter(|h| !h.is_empty());
     status.provider.clone_from(&vm.details);
-    let applied = record.applied.shape.as_ref();
-    let cpu = if vm.cpu == 0 {
-        applied.map_or(0, |s| s.cpu)
-    } else {
-        vm.cpu
-    };
-    let memory = if vm.memory_mib == 0 {
-        applied.map_or(0, |s| s.memory_mib)
-    } else {
-        vm.memory_mib
-    };
-    status.current_resources = Some(CurrentResources {
-        cpu: i32::try_from(cpu).ok().filter(|c| *c > 0),
-        memory_mib: i64::try_from(memory).ok().filter(|m| *m > 0),
+    status.current_resources = resources(status.current_resources.as_ref(), vm, record);
+}
+
+/// What the VM has: as the provider tells it, else as we have made it, else as it was told last. Where nobody ever told, nothing:
+/// an object without a field is no value that can be applied over one with fields.
+fn resources(
+    last: Option<&CurrentResources>,
+    vm: &VmState,
+    record: &Record,
+) -> Option<CurrentResources> {
+    let made = record.applied.shape.as_ref();
+    let known =
+        |told: u64, made: Option<u64>| [Some(told), made].into_iter().flatten().find(|n| *n > 0);
+    let cpu = known(vm.cpu.into(), made.map(|shape| shape.cpu.into()));
+    let memory = known(vm.memory_mib, made.map(|shape| shape.memory_mib));
+    let has = CurrentResources {
+        cpu: cpu
+            .and_then(|n| i32::try_from(n).ok())
+            .or(last.and_then(|l| l.cpu)),
+        memory_mib: memory
+            .and_then(|n| i64::try_from(n).ok())
+            .or(last.and_then(|l| l.memory_mib)),
         gpu: None,
-    });
+    };
+    (has != CurrentResources::default()).then_some(has)
 }
 
 fn is_missing(outcome: &Outcome) -> bool {
