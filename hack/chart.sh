@@ -39,7 +39,7 @@ acts() {
   local shown
   shown=$(helm template polyvirt "$CHART" --show-only "templates/$1" --set "$2")
   grep -qF -- "$3" <<<"$shown" || die "$2 does not act: no '$3' in $1"
-  shown=$(helm template polyvirt "$CHART" --show-only "templates/$1")
+  shown=$(helm template polyvirt "$CHART" --show-only "templates/$1" 2>/dev/null || true)
   if grep -qF -- "$3" <<<"$shown"; then die "'$3' is in $1 without $2 too: it shows nothing"; fi
 }
 
@@ -63,6 +63,24 @@ known_values_act() {
   say "values: they act"
 }
 
+# The same in the form of VirtRigaud's own chart, so that a values file from there does what it did.
+values_of_virtrigaud_act() {
+  acts deployment.yaml manager.replicaCount=3 'replicas: 3'
+  acts pdb.yaml manager.replicaCount=3 'kind: PodDisruptionBudget'
+  acts deployment.yaml manager.resources.limits.cpu=7 'cpu: 7'
+  acts deployment.yaml manager.nodeSelector.disk=ssd 'disk: ssd'
+  acts deployment.yaml 'manager.tolerations[0].key=vms-only' 'key: vms-only'
+  acts deployment.yaml manager.affinity.podAffinity.vms=near 'vms: near'
+  acts deployment.yaml manager.serviceAccount.name=vms 'serviceAccountName: vms'
+  acts deployment.yaml 'manager.env[0].name=VIRTRIGAUD_LOG_LEVEL,manager.env[0].value=trace' 'value: "trace"'
+  acts deployment.yaml 'manager.env[0].name=HTTPS_PROXY,manager.env[0].value=proxy:1' 'name: HTTPS_PROXY'
+  acts deployment.yaml providers.libvirt.image.repository=example.com/theirs,providers.libvirt.image.tag=v7 'value: "example.com/theirs:v7"'
+  acts metrics.yaml observability.prometheus.serviceMonitor.enabled=true 'kind: ServiceMonitor'
+  if helm template polyvirt "$CHART" --set webhooks.validating.failurePolicy=Ignore | grep -q 'failurePolicy: Fail'; then die "webhooks.validating.failurePolicy does not act"; fi
+  if helm template polyvirt "$CHART" --set security.networkPolicies.enabled=false | grep -q 'kind: NetworkPolicy'; then die "security.networkPolicies.enabled=false does not act"; fi
+  say "values in VirtRigaud's form: they act"
+}
+
 check() {
   local values
   for values in "$CHART/values.yaml" "$CHART"/ci/*.yaml; do
@@ -74,6 +92,7 @@ check() {
   refuses replicas=2
   refuses logging.format=xml
   known_values_act
+  values_of_virtrigaud_act
   no_secrets_elsewhere
   alerts
   is_fresh "$MANIFESTS"

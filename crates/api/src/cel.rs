@@ -19,6 +19,18 @@ pub(crate) fn exactly_one(fields: &[&str]) -> Value {
     )
 }
 
+/// Of these fields of an object, one or more are given.
+pub(crate) fn at_least_one(fields: &[&str]) -> Value {
+    let given: Vec<_> = fields
+        .iter()
+        .map(|field| format!("has(self.{field})"))
+        .collect();
+    rule(
+        &given.join(" || "),
+        &format!("Give at least one of {}", list(fields)),
+    )
+}
+
 fn list(words: &[&str]) -> String {
     match words {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),

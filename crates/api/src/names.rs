@@ -24,6 +24,8 @@ pub const IN_USE_FINALIZER: &str = "infra.virtrigaud.io/in-use";
 
 /// `"true"`: let the object go though its VM could not be proved absent.
 pub const FORCE_DELETE_ANNOTATION: &str = "virtrigaud.io/force-delete";
+/// `"true"`: when the object goes, its VM stays where it is and is managed no more, whatever `spec.deletionPolicy` says.
+pub const ORPHAN_ANNOTATION: &str = "virtrigaud.io/orphan-on-delete";
 /// Any new value asks for one reboot of the VM.
 pub const REBOOT_ANNOTATION: &str = "virtrigaud.io/reboot";
 /// `"true"`: leave the object and its VM as they are until it is removed.

@@ -81,6 +81,12 @@ pub trait Cluster: Send + Sync {
     /// The data of a Secret; `None` if it does not exist.
     async fn secret(&self, key: &ObjectKey) -> Result<Option<SecretData>, ClusterError>;
 
+    /// The labels of a namespace; none if it does not exist.
+    async fn namespace_labels(
+        &self,
+        namespace: &str,
+    ) -> Result<BTreeMap<String, String>, ClusterError>;
+
     /// The ranges of addresses that the cluster gives its Services.
     async fn service_ranges(&self) -> Result<Vec<String>, ClusterError>;
 

@@ -26,7 +26,10 @@ const FRESH: SignedDuration = SignedDuration::from_mins(1);
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The API server does not give or take it.
-    #[error("The Secret {AUTHORITY_SECRET} with the certificate authority cannot be used: {0}")]
+    #[error(
+        "The Secret {AUTHORITY_SECRET} with the certificate authority cannot be used: {}",
+        words(.0)
+    )]
     Cluster(kube::Error),
     /// What is there is none.
     #[error(
@@ -36,6 +39,14 @@ pub enum KeeperError {
     /// Nothing can be signed.
     #[error(transparent)]
     Pki(#[from] PkiError),
+}
+
+/// What the API server said, without the parts that are for programs.
+fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 struct Read {

@@ -1,7 +1,7 @@
 //! Images: what a source means on a provider, whether it must be brought there first, and what to tell about it.
 
 use polyvirt_api::infra::{
-    ChecksumType, ImageFormat, ImageProviderStatus, ImportedDisk, OnMissing, VMImage,
+    ChecksumType, ImageFormat, ImageProviderStatus, ImportedDisk, OnMissing, ProviderType,
     VMImageSource, VMImageSpec,
 };
 use polyvirt_contract::Capabilities;
@@ -49,6 +49,84 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+/// The one member of a source that counts on a hypervisor of this kind: its own, else one that is for any, else what there
+/// is, which that hypervisor then judges.
+pub fn source_on(source: &VMImageSource, kind: Option<ProviderType>) -> VMImageSource {
+    let own = own_source(source, kind);
+    if own != VMImageSource::default() {
+        return own;
+    }
+    let all = source.clone();
+    let none = VMImageSource::default;
+    let choices = [
+        VMImageSource {
+            http: all.http,
+            ..none()
+        },
+        VMImageSource {
+            registry: all.registry,
+            ..none()
+        },
+        VMImageSource {
+            data_volume: all.data_volume,
+            ..none()
+        },
+        VMImageSource {
+            blank: all.blank,
+            ..none()
+        },
+        VMImageSource {
+            libvirt: all.libvirt,
+            ..none()
+        },
+        VMImageSource {
+            vsphere: all.vsphere,
+            ..none()
+        },
+        VMImageSource {
+            proxmox: all.proxmox,
+            ..none()
+        },
+    ];
+    let given = choices.into_iter().find(|choice| *choice != none());
+    given.unwrap_or_default()
+}
+
+fn own_source(source: &VMImageSource, kind: Option<ProviderType>) -> VMImageSource {
+    let none = VMImageSource::default();
+    match kind {
+        Some(ProviderType::Libvirt | ProviderType::Qemu) => VMImageSource {
+            libvirt: source.libvirt.clone(),
+            ..none
+        },
+        Some(ProviderType::Vsphere) => VMImageSource {
+            vsphere: source.vsphere.clone(),
+            ..none
+        },
+        Some(ProviderType::Proxmox) => VMImageSource {
+            proxmox: source.proxmox.clone(),
+            ..none
+        },
+        _ => none,
+    }
+}
+
+/// The image as it is meant on a hypervisor of this kind. An edit of what other hypervisors take is none for this one.
+pub fn spec_on(spec: &VMImageSpec, kind: Option<ProviderType>) -> VMImageSpec {
+    let mut meant = VMImageSpec {
+        source: source_on(&spec.source, kind),
+        ..spec.clone()
+    };
+    if let Some(storage) = meant.prepare.as_mut().and_then(|p| p.storage.as_mut()) {
+        match kind {
+            Some(ProviderType::Vsphere) => storage.libvirt = None,
+            Some(ProviderType::Libvirt | ProviderType::Qemu) => storage.vsphere = None,
+            _ => {}
+        }
+    }
+    meant
 }
 
 /// Whether the source names something to fetch, as opposed to something that the hypervisor has.
@@ -127,13 +205,15 @@ fn on_missing(spec: &VMImageSpec) -> Availability {
 }
 
 /// What a VM's planner needs to know about its image.
-pub fn readiness(image: &VMImage, key: &str, can: &Capabilities) -> ImageReadiness {
-    let name = image.metadata.name.as_deref().unwrap_or_default();
-    let on = image
-        .status
-        .as_ref()
-        .and_then(|s| s.provider_status.get(key));
-    match availability(&image.spec, on, can) {
+///
+/// `spec` is what the image means on the provider of that key.
+pub fn readiness(
+    name: &str,
+    spec: &VMImageSpec,
+    (key, on): (&str, Option<&ImageProviderStatus>),
+    can: &Capabilities,
+) -> ImageReadiness {
+    match availability(spec, on, can) {
         Availability::Usable => ImageReadiness::Ready,
         Availability::NeedsPrepare | Availability::Preparing => {
             ImageReadiness::Waiting(format!("Image {name} is being brought to provider {key}"))

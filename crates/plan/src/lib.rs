@@ -12,6 +12,7 @@ pub mod note;
 pub mod problem;
 pub mod quantity;
 pub mod reason;
+pub mod sharing;
 pub mod snapshot;
 pub mod user_data;
 pub mod virtual_machine;

@@ -77,7 +77,7 @@ reasons! {
     Deleting,
     /// The VM is gone from the hypervisor, and that was proved.
     Deleted,
-    /// The object is gone and the VM stays, as spec.deletionPolicy says.
+    /// The object is gone and the VM stays, as spec.deletionPolicy or the annotation virtrigaud.io/orphan-on-delete says.
     Retained,
     /// The object was deleted by force; the VM may still be on the hypervisor.
     ForceDeleted,
@@ -87,6 +87,8 @@ reasons! {
     Paused,
     /// Something that the object refers to does not exist yet. Create it or correct the name.
     WaitingForDependencies,
+    /// The Provider, class or image is in another namespace and not shared with this one. Its spec.consumerNamespaceSelector must match the namespace; looked at again every minute.
+    ConsumerNotAllowed,
     /// The image is being brought to the provider.
     WaitingForImage,
     /// The image cannot be had on this provider. See the VMImage.

@@ -27,11 +27,16 @@ pub async fn read(client: &Client, provider: &Provider) -> Result<Credentials, N
     let own = provider.metadata.namespace.as_deref().unwrap_or_default();
     let namespace = wanted.namespace_or(own);
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let shown = if namespace == own {
+        wanted.name.clone()
+    } else {
+        format!("{namespace}/{}", wanted.name)
+    };
     let found = api.get_opt(&wanted.name).await.map_err(|error| {
         let why = format!("cannot be read: {}", refusal::words(&error));
-        refusal::told(&error, invalid(&wanted.name, &why))
+        refusal::told(&error, invalid(&shown, &why))
     })?;
-    let secret = found.ok_or_else(|| invalid(&wanted.name, "does not exist. Create it"))?;
+    let secret = found.ok_or_else(|| invalid(&shown, "does not exist. Create it"))?;
     if namespace != own && !is_shared(&secret, own) {
         return Err(not_shared(&wanted.name, namespace, own).into());
     }

@@ -53,8 +53,12 @@ fn unverified(field: &str, source: &VMImageSource) -> Option<String> {
         .vsphere
         .as_ref()
         .and_then(|s| Some((s.ova_url.as_deref()?, &s.checksum)));
-    let (url, checksum) = http.or(libvirt).or(vsphere)?;
-    let open = !url.starts_with("https://") && checksum.as_ref().is_none_or(String::is_empty);
+    let open = [http, libvirt, vsphere]
+        .into_iter()
+        .flatten()
+        .any(|(url, checksum)| {
+            !url.starts_with("https://") && checksum.as_ref().is_none_or(String::is_empty)
+        });
     open.then(|| format!("{field}: an image that comes in plain text and has no checksum can be replaced on its way; give checksum, or use https://"))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,9 @@ pub struct VMClassSpec {
     /// Secure boot, TPM and encryption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
+    /// Namespaces beside its own whose VirtualMachines may name this VMClass. Absent means all, and so does an empty selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_namespace_selector: Option<LabelSelector>,
 }
 
 /// How the system disk is made.

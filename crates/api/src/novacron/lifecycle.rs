@@ -39,6 +39,9 @@ pub struct Hook {
 pub struct ExecHook {
     /// The program and its arguments; no shell is involved.
     pub command: Vec<String>,
+    /// How long the command may take, in seconds. Wins over timeoutSeconds of the action; absent means that one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<i32>,
 }
 
 /// An HTTP request.

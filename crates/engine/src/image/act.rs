@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use polyvirt_api::infra::{HttpAuthentication, ImageProviderStatus, VMImageStatus};
+use polyvirt_api::infra::{HttpAuthentication, ImageProviderStatus, VMImageSpec, VMImageStatus};
 use polyvirt_contract::model::{ImageOrigin, PrepareImage};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
-use polyvirt_plan::image::{prepare_request, provider_key};
+use polyvirt_plan::image::{prepare_request, provider_key, spec_on};
 use polyvirt_plan::image_step::{self, ImageStep, image_step};
 use polyvirt_plan::{Note, Reason};
 
@@ -55,7 +55,7 @@ impl ImagePass<'_> {
         Ok(soonest.map_or(Next::Idle, Next::After))
     }
 
-    fn status_key(&self, provider: &ObjectKey) -> String {
+    pub(super) fn status_key(&self, provider: &ObjectKey) -> String {
         provider_key(
             self.key.object.namespace(),
             provider.namespace(),
@@ -68,7 +68,14 @@ impl ImagePass<'_> {
             return false;
         };
         let on = status.provider_status.get(&self.status_key(provider));
-        image_step(&self.image.spec, on, &view.capabilities, self.ctx.now()) != ImageStep::Nothing
+        let spec = self.meant_on(provider);
+        image_step(&spec, on, &view.capabilities, self.ctx.now()) != ImageStep::Nothing
+    }
+
+    /// What the image means on that provider: an image may have a source for each kind.
+    pub(super) fn meant_on(&self, provider: &ObjectKey) -> VMImageSpec {
+        let provider = self.ctx.stores.providers.get(provider);
+        spec_on(&self.image.spec, provider.map(|p| p.spec.type_))
     }
 
     fn connected(&self, provider: &ObjectKey) -> Option<View> {
@@ -84,13 +91,14 @@ impl ImagePass<'_> {
         let Some(view) = self.connected(provider) else {
             return (None, None);
         };
-        let spec = &self.image.spec;
-        match image_step(spec, on.as_ref(), &view.capabilities, self.ctx.now()) {
+        let spec = self.meant_on(provider);
+        match image_step(&spec, on.as_ref(), &view.capabilities, self.ctx.now()) {
             ImageStep::Nothing => (None, None),
             ImageStep::RetryAfter(rest) => (None, Some(rest)),
-            ImageStep::Prepare => self.prepare(&view, on.as_ref()).await,
+            ImageStep::Prepare => self.prepare(&spec, &view, on.as_ref()).await,
             ImageStep::Check(task) => self.check(provider, &view, on, task).await,
             ImageStep::TimedOut => self.fail(
+                &spec,
                 on.as_ref(),
                 "The import took longer than spec.prepare.timeout",
             ),
@@ -99,35 +107,34 @@ impl ImagePass<'_> {
 
     async fn prepare(
         &self,
+        spec: &VMImageSpec,
         view: &View,
         on: Option<&ImageProviderStatus>,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
         let Some(provider) = &view.provider else {
             return (None, None);
         };
-        let request = match self.request().await {
+        let request = match self.request(spec).await {
             Ok(request) => request,
             Err(why) => {
-                let entry = image_step::blocked(&self.image.spec, on, &why, self.ctx.now());
+                let entry = image_step::blocked(spec, on, &why, self.ctx.now());
                 return (Some(entry), Some(SECRET_RECHECK));
             }
         };
         match provider.image_prepare(request).await {
             Ok(answer) => {
-                let entry = image_step::prepared(&self.image.spec, on, &answer, self.ctx.now());
+                let entry = image_step::prepared(spec, on, &answer, self.ctx.now());
                 let recheck = answer.task.is_some().then_some(TASK_RECHECK);
                 (Some(entry), recheck)
             }
-            Err(error) => self.provider_failed(on, &error),
+            Err(error) => self.provider_failed(spec, on, &error),
         }
     }
 
-    async fn request(&self) -> Result<PrepareImage, String> {
+    async fn request(&self, spec: &VMImageSpec) -> Result<PrepareImage, String> {
         let mut request =
-            prepare_request(self.key.object.name(), &self.image.spec).map_err(|p| p.to_string())?;
-        let auth = self
-            .image
-            .spec
+            prepare_request(self.key.object.name(), spec).map_err(|p| p.to_string())?;
+        let auth = spec
             .source
             .http
             .as_ref()
@@ -213,7 +220,9 @@ impl ImagePass<'_> {
                 (progress, Some(TASK_RECHECK))
             }
             Ok(TaskState::Succeeded) => (Some(image_step::arrived(&on, self.ctx.now())), None),
-            Ok(TaskState::Failed(error)) => self.provider_failed(Some(&on), &error),
+            Ok(TaskState::Failed(error)) => {
+                self.provider_failed(&self.meant_on(provider), Some(&on), &error)
+            }
             Err(error) if error.kind == ErrorKind::NotFound => {
                 (Some(image_step::forgotten(&on)), Some(Duration::ZERO))
             }
@@ -224,21 +233,23 @@ impl ImagePass<'_> {
     /// A provider that does not answer is no fault of the image: it is tried again when it does.
     fn provider_failed(
         &self,
+        spec: &VMImageSpec,
         on: Option<&ImageProviderStatus>,
         error: &ProviderError,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
         if error.kind.blames_provider() {
             return (None, Some(TASK_RECHECK));
         }
-        self.fail(on, &error.message)
+        self.fail(spec, on, &error.message)
     }
 
     fn fail(
         &self,
+        spec: &VMImageSpec,
         on: Option<&ImageProviderStatus>,
         why: &str,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
-        let entry = image_step::failed(&self.image.spec, on, why, self.ctx.now());
+        let entry = image_step::failed(spec, on, why, self.ctx.now());
         let pause = entry
             .next_attempt
             .as_ref()

@@ -66,7 +66,7 @@ impl ImagePass<'_> {
         if imports && !deleting {
             next = self.advance(&mut new).await?;
         }
-        report::summarize(self.ctx, &self.image, &mut new, &self.demand());
+        report::summarize(self.ctx, &self.image, &mut new, &self.uses());
         if protection == Protection::Blocked {
             report::blocked(self.ctx, &self.image, &mut new, &usage);
         }
@@ -85,6 +85,17 @@ impl ImagePass<'_> {
             .iter()
             .filter_map(|vm| self.ctx.stores.vms.get(vm))
             .map(|vm| provider_of(&vm))
+            .collect()
+    }
+
+    /// The same providers, and whether the image must be brought there.
+    fn uses(&self) -> Vec<report::Use> {
+        let demand = self.demand().into_iter();
+        demand
+            .map(|provider| report::Use {
+                key: self.status_key(&provider),
+                imports: polyvirt_plan::image::is_import(&self.meant_on(&provider).source),
+            })
             .collect()
     }
 

@@ -1,28 +1,32 @@
 //! What people read of an image. Pure.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{
     ImagePhase, ImageProviderStatus, ImportProgress, VMImage, VMImageStatus,
 };
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
-use polyvirt_plan::image::{is_import, provider_key};
+use polyvirt_plan::image::is_import;
 use polyvirt_plan::{Note, Reason};
 
 use crate::context::Context;
-use crate::runtime::key::ObjectKey;
 use crate::shared::Usage;
 
+/// A provider whose VMs use the image.
+pub struct Use {
+    /// Its key in `status.providerStatus`.
+    pub key: String,
+    /// The image must be brought there; else it is used in place.
+    pub imports: bool,
+}
+
 /// Sums the providers up: phase, readiness, message, conditions.
-pub fn summarize(
-    ctx: &Context,
-    image: &VMImage,
-    status: &mut VMImageStatus,
-    demand: &BTreeSet<ObjectKey>,
-) {
-    let (phase, reason, message) = if is_import(&image.spec.source) {
-        imported(image, status, demand)
+pub fn summarize(ctx: &Context, image: &VMImage, status: &mut VMImageStatus, uses: &[Use]) {
+    let imports = match uses {
+        [] => is_import(&image.spec.source),
+        uses => uses.iter().any(|u| u.imports),
+    };
+    let (phase, reason, message) = if imports {
+        imported(status, uses)
     } else {
         (
             ImagePhase::Ready,
@@ -31,7 +35,7 @@ pub fn summarize(
         )
     };
     let ready = phase == ImagePhase::Ready;
-    status.available_on = available_on(image, status, demand);
+    status.available_on = available_on(image, status, uses);
     status.ready = Some(ready);
     status.observed_generation = image.metadata.generation;
     status.prepare_task_ref = status
@@ -58,20 +62,17 @@ pub fn summarize(
     conditions::clear(&mut status.conditions, kind::DELETING);
 }
 
-/// The providers that it was brought to; or those whose VMs use it in place.
-fn available_on(
-    image: &VMImage,
-    status: &VMImageStatus,
-    demand: &BTreeSet<ObjectKey>,
-) -> Vec<String> {
-    let namespace = image.metadata.namespace.as_deref().unwrap_or_default();
-    if !is_import(&image.spec.source) {
-        let key = |p: &ObjectKey| provider_key(namespace, p.namespace(), p.name());
-        return demand.iter().map(key).collect();
-    }
+/// The providers that it was brought to, and those whose VMs use it in place.
+fn available_on(image: &VMImage, status: &VMImageStatus, uses: &[Use]) -> Vec<String> {
+    let in_place = uses.iter().filter(|u| !u.imports).map(|u| u.key.clone());
     let entries = status.provider_status.iter();
-    let there = entries.filter(|(_, s)| s.available);
-    there.map(|(name, _)| name.clone()).collect()
+    let brought = entries
+        .filter(|(_, s)| s.available && is_import(&image.spec.source))
+        .map(|(name, _)| name.clone());
+    let mut names: Vec<_> = in_place.chain(brought).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 fn importing(
@@ -112,16 +113,11 @@ fn last_prepared(status: &VMImageStatus) -> Option<Time> {
     times.max_by_key(|t| t.0)
 }
 
-fn imported(
-    image: &VMImage,
-    status: &VMImageStatus,
-    demand: &BTreeSet<ObjectKey>,
-) -> (ImagePhase, Reason, String) {
-    let namespace = image.metadata.namespace.as_deref().unwrap_or_default();
-    let key = |p: &ObjectKey| provider_key(namespace, p.namespace(), p.name());
-    let entries: Vec<(String, Option<&ImageProviderStatus>)> = demand
+fn imported(status: &VMImageStatus, uses: &[Use]) -> (ImagePhase, Reason, String) {
+    let entries: Vec<(&str, Option<&ImageProviderStatus>)> = uses
         .iter()
-        .map(|p| (key(p), status.provider_status.get(&key(p))))
+        .filter(|u| u.imports)
+        .map(|u| (u.key.as_str(), status.provider_status.get(&u.key)))
         .collect();
     let failed = entries.iter().find_map(|(name, s)| {
         Some((
@@ -142,7 +138,7 @@ fn imported(
     let waiting: Vec<_> = entries
         .iter()
         .filter(|(_, s)| !s.is_some_and(|s| s.available))
-        .map(|(n, _)| n.as_str())
+        .map(|(n, _)| *n)
         .collect();
     if !waiting.is_empty() {
         return (

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polyvirt_api::infra::{
     CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature, ProviderLimits,
-    ProviderStatus, ReportedCapabilities, ResourceUsage, UsageStats,
+    ProviderStatus, ProviderTopology, ReportedCapabilities, ResourceUsage, UsageStats,
 };
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
@@ -271,6 +271,22 @@ fn put_conditions(
         Protection::Blocked => put(found.usage.blocked()),
         _ => conditions::clear(list, kind::DELETING),
     }
+    match unheard(provider) {
+        Some(finding) => conditions::set(list, finding, generation, ctx.now()),
+        None => conditions::clear(list, kind::FIELDS_HONOURED),
+    }
+}
+
+/// What the object asks for and does not get.
+fn unheard(provider: &Provider) -> Option<Finding> {
+    (provider.spec.topology == Some(ProviderTopology::Cluster)).then(|| {
+        Finding::new(
+            kind::FIELDS_HONOURED,
+            Truth::False,
+            Reason::FieldsIgnored,
+            "spec.topology: Host and HostPool objects are not read. Name all hosts in spec.endpoint, with commas between them",
+        )
+    })
 }
 
 /// Figures that move all the time are carried along with other changes, and cause no write of their own.

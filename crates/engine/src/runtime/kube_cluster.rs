@@ -1,10 +1,11 @@
 //! The real Kubernetes.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::Client;
 use kube::api::{
@@ -102,6 +103,15 @@ impl Cluster for KubeCluster {
                 .map(|(name, value)| (name, Bytes::from(value.0)))
                 .collect()
         }))
+    }
+
+    async fn namespace_labels(
+        &self,
+        namespace: &str,
+    ) -> Result<BTreeMap<String, String>, ClusterError> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let found = api.get_metadata_opt(namespace).await.map_err(refusal)?;
+        Ok(found.and_then(|n| n.metadata.labels).unwrap_or_default())
     }
 
     async fn service_ranges(&self) -> Result<Vec<String>, ClusterError> {

@@ -10,13 +10,20 @@ use polyvirt_plan::virtual_machine::{Claim, Desired, Operation, OperationKind, R
 use polyvirt_plan::{Problem, Reason, honoured};
 
 use super::pass::{Pass, Reach, Ready, Seen, reach};
+use super::sharing;
 use crate::context::Context;
+use crate::next::Next;
 use crate::runtime::key::ObjectKey;
 use crate::runtime::vm_index::{Target, provider_of};
 
 impl<'a> Pass<'a> {
-    /// Reads everything; asks nobody.
-    pub fn load(ctx: &'a Context, key: &ObjectKey, vm: Arc<VirtualMachine>) -> Self {
+    /// Reads everything; asks nobody. `refusal` is why the VM may not use what it names.
+    pub fn load(
+        ctx: &'a Context,
+        key: &ObjectKey,
+        vm: Arc<VirtualMachine>,
+        refusal: Option<Problem>,
+    ) -> Self {
         let identity = record::identity(&vm);
         let provider_key = provider_of(&vm);
         let provider = ctx.stores.providers.get(&provider_key);
@@ -44,12 +51,12 @@ impl<'a> Pass<'a> {
             memo,
             notes: Vec::new(),
             placed_now: false,
-            come_again: None,
+            come_again: refusal.as_ref().map(|_| Next::After(sharing::RECHECK)),
             record,
             reach,
             vm,
         };
-        pass.resolve(&loaded, rival);
+        pass.resolve(&loaded, rival.map(|other| disputed(&other)).or(refusal));
         pass.load_revert();
         pass.forget_refusal();
         pass.seen = pass.told();
@@ -60,13 +67,13 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    fn resolve(&mut self, loaded: &Loaded, rival: Option<ObjectKey>) {
+    fn resolve(&mut self, loaded: &Loaded, hindrance: Option<Problem>) {
         let capabilities = self
             .ready()
             .map(|r| r.capabilities.clone())
             .unwrap_or_default();
-        self.desired = match rival {
-            Some(other) => Err(disputed(&other)),
+        self.desired = match hindrance {
+            Some(problem) => Err(problem),
             None => loaded.resolve(&self.vm, &capabilities, &self.identity),
         };
         self.ignored_fields = match &self.reach {

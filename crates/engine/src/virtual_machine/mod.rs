@@ -23,6 +23,7 @@ pub(crate) mod reach;
 mod records;
 mod request;
 mod revert;
+mod sharing;
 mod task;
 
 use polyvirt_plan::virtual_machine::next_step;
@@ -49,7 +50,11 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
         Some(_) => ctx.remember(key, Memo::default()),
         None => {}
     }
-    let mut pass = Pass::load(ctx, key, vm);
+    let refusal = match sharing::refusal(ctx, &vm).await {
+        Ok(refusal) => refusal,
+        Err(error) => return Next::after_refusal(&error),
+    };
+    let mut pass = Pass::load(ctx, key, vm, refusal);
     for _ in 0..MOST_STEPS {
         let mover = pass.mover();
         let step = next_step(&pass.facts(mover.as_deref()));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::api::PostParams;
-use polyvirt_api::infra::VirtualMachine;
+use polyvirt_api::infra::{Provider, VirtualMachine};
 use polyvirt_api::names;
 use polyvirt_plan::Reason;
 use polyvirt_provider_mock::{Happened, Mock, MockConfig};
@@ -55,6 +55,41 @@ async fn two_namespaces_have_a_vm_of_the_same_name_on_one_provider() {
     world.delete::<VirtualMachine>("web").await;
     world.gone::<VirtualMachine>("web").await;
     assert_eq!(mock.vms().len(), 1, "the other team's VM stays");
+}
+
+#[tokio::test]
+async fn a_provider_says_which_other_namespaces_may_use_it() {
+    let mut world = World::empty("consumers").await;
+    let mock = world.furnish(MockConfig::default()).await;
+    let home = world.namespace.clone();
+    let shared_with = |team: &str| {
+        let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": team}});
+        json!({"spec": {"consumerNamespaceSelector": selector}})
+    };
+    world
+        .edit::<Provider>(HYPERVISOR, shared_with("nobody"))
+        .await;
+    let team = namespace(&world.client, "consumer")
+        .await
+        .expect("a namespace");
+    world.also_manages(&team);
+    world.start().await;
+    world.namespace.clone_from(&team);
+    let at_home = |name: &str| json!({"name": name, "namespace": home});
+    let spec = json!({"providerRef": at_home(HYPERVISOR), "classRef": at_home(SMALL), "imageRef": at_home(TEMPLATE)});
+    world.create(vm("web").spec(spec)).await;
+    let refused = |vm: &VirtualMachine| reason(vm) == Reason::ConsumerNotAllowed.as_str();
+    let told = world.vm("web", "is refused", refused).await;
+    assert!(
+        message(&told).starts_with("spec.providerRef: "),
+        "{}",
+        message(&told)
+    );
+    assert!(mock.vms().is_empty());
+    world.namespace.clone_from(&home);
+    world.edit::<Provider>(HYPERVISOR, shared_with(&team)).await;
+    world.namespace = team;
+    world.vm("web", "runs", runs).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Kubernetes as the manager reaches it: every call may be refused, lost, or be the manager's last.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -72,6 +73,10 @@ impl Cluster for SimCluster {
         self.sim
             .perform(Effect::Secret, || key.to_string(), work, refused)
             .await
+    }
+
+    async fn namespace_labels(&self, _: &str) -> Result<BTreeMap<String, String>, ClusterError> {
+        Ok(BTreeMap::new())
     }
 
     async fn service_ranges(&self) -> Result<Vec<String>, ClusterError> {

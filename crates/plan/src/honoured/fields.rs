@@ -153,6 +153,8 @@ pub const ENGINE_FIELDS: &[&str] = &[
     "spec.classRef",
     // Judged as `class`.
     "spec.class",
+    // Judged where it is named.
+    "class.consumerNamespaceSelector",
     "spec.imageRef",
     "spec.image",
     "spec.importedDisk",

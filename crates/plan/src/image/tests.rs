@@ -156,3 +156,75 @@ fn an_empty_disk_needs_no_preparation() {
     };
     assert_eq!(source, expected);
 }
+
+fn for_all() -> VMImageSpec {
+    serde_json::from_value(serde_json::json!({
+        "source": {
+            "libvirt": {"url": "https://a/1.qcow2", "storagePool": "fast"},
+            "vsphere": {"templateName": "debian", "ovaURL": "https://a/1.ova"},
+            "proxmox": {"templateID": 9000},
+        },
+        "prepare": {"storage": {"libvirt": {"storagePool": "vms"}, "vsphere": {"datastore": "ssd"}}},
+    }))
+    .expect("valid")
+}
+
+#[test]
+fn each_hypervisor_takes_its_own_source() {
+    let spec = for_all();
+    let on = |kind| source_for_create(&source_on(&spec.source, Some(kind)), None);
+    assert_eq!(on(ProviderType::Libvirt).url, "https://a/1.qcow2");
+    assert_eq!(on(ProviderType::Qemu).url, "https://a/1.qcow2");
+    let vsphere = on(ProviderType::Vsphere);
+    assert_eq!(
+        (vsphere.template_name.as_str(), vsphere.url.as_str()),
+        ("debian", "https://a/1.ova")
+    );
+    let proxmox = on(ProviderType::Proxmox);
+    assert_eq!(
+        (proxmox.template_name.as_str(), proxmox.url.as_str()),
+        ("9000", "")
+    );
+}
+
+#[test]
+fn a_hypervisor_without_its_own_source_takes_the_one_for_any_or_what_there_is() {
+    let mut spec = for_all();
+    spec.source.vsphere = None;
+    let on = |spec: &VMImageSpec| source_on(&spec.source, Some(ProviderType::Vsphere));
+    assert!(on(&spec).libvirt.is_some() && on(&spec).proxmox.is_none());
+    spec.source.http = http("https://a/any.qcow2").source.http;
+    assert_eq!(on(&spec), http("https://a/any.qcow2").source);
+}
+
+#[test]
+fn only_what_a_hypervisor_takes_makes_it_import_anew() {
+    let mut spec = for_all();
+    let print = |spec: &VMImageSpec, kind| fingerprint(&spec_on(spec, Some(kind)));
+    let before = [ProviderType::Libvirt, ProviderType::Vsphere].map(|k| print(&spec, k));
+    spec.source.vsphere = Some(VsphereImageSource {
+        template_name: Some("debian-13".to_owned()),
+        ..VsphereImageSource::default()
+    });
+    assert_eq!(print(&spec, ProviderType::Libvirt), before[0]);
+    assert_ne!(print(&spec, ProviderType::Vsphere), before[1]);
+    assert!(is_import(&source_on(
+        &spec.source,
+        Some(ProviderType::Libvirt)
+    )));
+    assert!(!is_import(&source_on(
+        &spec.source,
+        Some(ProviderType::Proxmox)
+    )));
+}
+
+#[test]
+fn the_storage_of_a_copy_is_that_of_its_hypervisor() {
+    let spec = for_all();
+    let hint = |kind| {
+        let request = prepare_request("debian", &spec_on(&spec, Some(kind)));
+        request.expect("a source").storage_hint
+    };
+    assert_eq!(hint(ProviderType::Libvirt), "vms");
+    assert_eq!(hint(ProviderType::Vsphere), "ssd");
+}

@@ -7,8 +7,8 @@ mod networks;
 use std::time::Duration;
 
 use polyvirt_api::infra::{
-    self as api, Provider, VMClass, VMClassSpec, VMImage, VMImageSource, VMNetworkAttachment,
-    VirtualMachine, VirtualMachineSpec,
+    self as api, Provider, VMClass, VMClassSpec, VMImage, VMNetworkAttachment, VirtualMachine,
+    VirtualMachineSpec,
 };
 use polyvirt_contract::model::{
     ClassSpec, CreateVm, DiskDefaults, DiskSpec, DiskType, ExpandPolicy, Firmware, ImageSource,
@@ -297,7 +297,7 @@ fn image(
     }
     if let Some(inline) = &spec.image {
         return Ok((
-            image::source_for_create(inline, None),
+            image::source_for_create(&image::source_on(inline, kind(refs)), None),
             ImageReadiness::Ready,
         ));
     }
@@ -311,14 +311,18 @@ fn image(
     let found = refs
         .image
         .ok_or_else(|| missing("spec.imageRef.name", "VMImage", wanted))?;
-    Ok(referenced_image(spec, namespace, found, refs.capabilities))
+    Ok(referenced_image(spec, namespace, found, refs))
+}
+
+fn kind(refs: &References<'_>) -> Option<api::ProviderType> {
+    refs.provider.map(|provider| provider.spec.type_)
 }
 
 fn referenced_image(
     spec: &VirtualMachineSpec,
     namespace: &str,
     image: &VMImage,
-    capabilities: &Capabilities,
+    refs: &References<'_>,
 ) -> (ImageSource, ImageReadiness) {
     let image_namespace = image.metadata.namespace.as_deref().unwrap_or_default();
     let provider_namespace = spec.provider_ref.namespace_or(namespace);
@@ -327,10 +331,11 @@ fn referenced_image(
         .status
         .as_ref()
         .and_then(|s| s.provider_status.get(&key));
-    let source: &VMImageSource = &image.spec.source;
+    let name = image.metadata.name.as_deref().unwrap_or_default();
+    let meant = image::spec_on(&image.spec, kind(refs));
     (
-        image::source_for_create(source, on),
-        image::readiness(image, &key, capabilities),
+        image::source_for_create(&meant.source, on),
+        image::readiness(name, &meant, (&key, on), refs.capabilities),
     )
 }
 

@@ -74,6 +74,10 @@ fn life(vm: &VirtualMachine) -> Life {
     if vm.metadata.deletion_timestamp.is_none() {
         return Life::Alive;
     }
+    // Nothing that a person wrote to keep a VM is outvoted by what deletes it.
+    if is_true(annotation(vm, names::ORPHAN_ANNOTATION)) {
+        return Life::Deleting(DeletionPolicy::Retain);
+    }
     Life::Deleting(match (vm.spec.deletion_policy, origin(vm)) {
         (Some(api::DeletionPolicy::Retain), _) | (None, Origin::Adopted) => DeletionPolicy::Retain,
         (Some(api::DeletionPolicy::Delete), _) | (None, Origin::Created) => DeletionPolicy::Delete,
@@ -316,6 +320,19 @@ mod tests {
         let mut status = VirtualMachineStatus::default();
         write(&record_in, &mut status);
         assert_eq!(record(&vm(status)), record_in);
+    }
+
+    #[test]
+    fn a_vm_that_is_to_be_left_alone_is_retained_whatever_the_policy_says() {
+        let mut left = vm(VirtualMachineStatus::default());
+        left.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        left.spec.deletion_policy = Some(api::DeletionPolicy::Delete);
+        left.metadata.annotations =
+            Some([(names::ORPHAN_ANNOTATION.to_owned(), "true".to_owned())].into());
+        assert_eq!(object(&left).life, Life::Deleting(DeletionPolicy::Retain));
+        left.metadata.annotations =
+            Some([(names::ORPHAN_ANNOTATION.to_owned(), "false".to_owned())].into());
+        assert_eq!(object(&left).life, Life::Deleting(DeletionPolicy::Delete));
     }
 
     #[test]

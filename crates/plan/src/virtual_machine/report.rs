@@ -219,6 +219,7 @@ const fn waits_for_others(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::WaitingForDependencies
+            | Reason::ConsumerNotAllowed
             | Reason::SecretInvalid
             | Reason::ProviderNotFound
             | Reason::Unschedulable

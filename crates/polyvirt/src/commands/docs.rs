@@ -92,7 +92,7 @@ fn conditions() -> String {
         ),
         (
             kind::FIELDS_HONOURED,
-            "VirtualMachine, VMSnapshot, VMMigration",
+            "VirtualMachine, VMSnapshot, VMMigration, Provider",
             "False: some fields that are set do nothing on this provider.",
         ),
         (

@@ -3,6 +3,7 @@
 mod runtime;
 mod status;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,13 @@ pub struct ProviderSpec {
     /// Where VMs go that do not say so themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<ProviderDefaults>,
+    /// Namespaces beside its own whose VirtualMachines may name this Provider. Absent means all, and so does an empty selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_namespace_selector: Option<LabelSelector>,
+    /// Whether the provider stands for one hypervisor (single) or for hosts that Host objects list (cluster). cluster does
+    /// nothing here: a Provider's hosts are those that its endpoint tells of. Absent means single.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<ProviderTopology>,
     /// How much more than they have the hosts may promise to VMs for which the scheduler chooses
     /// a host.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,6 +131,8 @@ impl ProviderSpec {
             credential_secret_ref: None,
             insecure_skip_verify: false,
             defaults: None,
+            consumer_namespace_selector: None,
+            topology: None,
             overcommit: None,
             cordoned_hosts: Vec::new(),
             rate_limit: None,
@@ -131,6 +141,16 @@ impl ProviderSpec {
             runtime: None,
         }
     }
+}
+
+/// What a Provider stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProviderTopology {
+    /// One hypervisor, with the hosts that it tells of.
+    Single,
+    /// Hosts that Host objects list.
+    Cluster,
 }
 
 /// How much more than they have hosts may promise.

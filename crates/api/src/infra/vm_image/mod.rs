@@ -6,7 +6,7 @@ mod source;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub use source::*;
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::kubernetes_style)]
 pub struct VMImageSpec {
-    /// Where the image comes from; exactly one source.
+    /// Where the image comes from; one source for each hypervisor, or one for all.
     pub source: VMImageSource,
     /// How the image is brought to the providers that need it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +63,9 @@ pub struct VMImageSpec {
     /// The operating system in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<OsDistribution>,
+    /// Namespaces beside its own whose VirtualMachines may name this VMImage. Absent means all, and so does an empty selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_namespace_selector: Option<LabelSelector>,
 }
 
 /// What people should know of an image.

@@ -6,14 +6,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::GoDuration;
-use crate::cel::{exactly_one, rule};
+use crate::cel::{at_least_one, exactly_one, rule};
 use crate::infra::{ChecksumType, DiskFormat, ImageFormat, LocalRef, ObjectRef};
 
-/// Where an image comes from. Give exactly one member.
+/// Where an image comes from. With members for several hypervisors one image serves them all: each takes its own, and those
+/// without one take http, registry or dataVolume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [
-    exactly_one(&["vsphere", "libvirt", "proxmox", "http", "registry", "dataVolume", "blank"]),
+    at_least_one(&["vsphere", "libvirt", "proxmox", "http", "registry", "dataVolume", "blank"]),
+    rule(
+        "!has(self.blank) || ![has(self.vsphere), has(self.libvirt), has(self.proxmox), \
+         has(self.http), has(self.registry), has(self.dataVolume)].exists(x, x)",
+        "An empty disk comes from nowhere: leave the other sources out, or blank",
+    ),
 ]))]
 pub struct VMImageSource {
     /// A template, a content library item or an OVA, for vSphere.
@@ -43,11 +49,12 @@ pub struct VMImageSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlankImageSource {}
 
-/// An image for vSphere. Give templateName, contentLibrary or ovaURL.
+/// An image for vSphere. Give templateName, contentLibrary or ovaURL; ovaURL beside templateName tells where to have the
+/// template from while it is missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [
-    exactly_one(&["templateName", "contentLibrary", "ovaURL"]),
+    at_least_one(&["templateName", "contentLibrary", "ovaURL"]),
 ]))]
 pub struct VsphereImageSource {
     /// Name of a template in the inventory.

@@ -58,23 +58,30 @@ fn handler(
     ignored: &mut Vec<String>,
 ) -> Result<Option<LifecycleHandler>, LowerError> {
     let Some(hook) = hook else { return Ok(None) };
-    if hook.timeout_seconds > LONGEST {
-        ignored.push(format!("{ROOT}.{name}.timeoutSeconds"));
+    let (field, seconds) = limit(hook);
+    if seconds > LONGEST {
+        ignored.push(format!("{ROOT}.{name}.{field}"));
     }
     handler_of(name, hook).map(Some)
 }
 
+/// How long the action may take, and the field that says so: the command's own, or that of the action.
+fn limit(hook: &Hook) -> (&'static str, i32) {
+    let own = hook.exec.as_ref().and_then(|exec| exec.timeout_seconds);
+    own.map_or(("timeoutSeconds", hook.timeout_seconds), |seconds| {
+        ("exec.timeoutSeconds", seconds)
+    })
+}
+
 fn handler_of(name: &str, hook: &Hook) -> Result<LifecycleHandler, LowerError> {
     let root = format!("{ROOT}.{name}");
-    if hook.timeout_seconds < 1 {
+    let (field, seconds) = limit(hook);
+    if seconds < 1 {
         let message = "Write the seconds that the action may take, 1 or more";
-        return Err(LowerError::invalid(
-            format!("{root}.timeoutSeconds"),
-            message,
-        ));
+        return Err(LowerError::invalid(format!("{root}.{field}"), message));
     }
     let mut handler = LifecycleHandler {
-        timeout_seconds: Some(hook.timeout_seconds.min(LONGEST)),
+        timeout_seconds: Some(seconds.min(LONGEST)),
         ..LifecycleHandler::default()
     };
     match (&hook.exec, &hook.http_get) {

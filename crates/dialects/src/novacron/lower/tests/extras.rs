@@ -183,6 +183,27 @@ fn nodes_are_chosen_by_labels() {
 }
 
 #[test]
+fn a_command_may_have_a_limit_of_its_own() {
+    let stop = |seconds: i32| {
+        json!({"lifecycle": {"preStop": {
+            "exec": {"command": ["/bin/true"], "timeoutSeconds": seconds}, "timeoutSeconds": 5,
+        }}})
+    };
+    let found = of(stop(300)).unwrap();
+    let lifecycle = serde_json::to_value(found.vm.spec.lifecycle).unwrap();
+    assert_eq!(lifecycle["preStop"]["timeoutSeconds"], 300);
+    assert_eq!(found.ignored, Vec::<String>::new());
+    assert_eq!(
+        of(stop(900)).unwrap().ignored,
+        ["spec.template.spec.lifecycle.preStop.exec.timeoutSeconds"]
+    );
+    assert_eq!(
+        refused(stop(0)),
+        "spec.template.spec.lifecycle.preStop.exec.timeoutSeconds"
+    );
+}
+
+#[test]
 fn hooks_go_on_or_are_told() {
     let get = json!({"path": "/drain", "port": 8080, "scheme": "https"});
     let gate = json!({"path": "/", "port": 80, "host": "gate.example"});
