@@ -126,9 +126,7 @@ impl Core {
                 Stage::Deleting => remove::go_on(self, &vm),
             }
         }
-        if let Err(error) = image::sweep(self).await {
-            tracing::debug!(%error, "Not all pools could be looked at for half images");
-        }
+        image::sweep(self).await;
         Ok(())
     }
 

@@ -304,15 +304,15 @@ fn begin(core: &Arc<Core>, pool: &Pool, source: Source) -> Begun {
 }
 
 /// Cut short anywhere, it begins anew: what is there without its mark is replaced, and goes if nobody asks for it again.
-async fn make(core: &Core, pool: &Pool, source: &Source, progress: &Progress) -> Result<()> {
+async fn make(core: &Arc<Core>, pool: &Pool, source: &Source, progress: &Progress) -> Result<()> {
     let claim = Claim::new(core, pool, &source.id);
     let _alone = claim.turn().await;
     let session = core.session().await?;
     if find(&session, pool, &source.id).await?.is_some() {
         return Ok(());
     }
-    claim.put(&session).await?;
     let made = async {
+        claim.put(&session).await?;
         bring(core, &session, pool, source, progress).await?;
         pool.write(&session, &mark_of(&source.id), &[0; 512]).await
     };
