@@ -18,7 +18,9 @@ use crate::lab::guest_image;
 use crate::openssh::{Server, listens, make_key, serve};
 use crate::storage;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
+/// After so long it is looked whether libvirt answers at all.
+const STUCK: Duration = Duration::from_secs(20);
 const NEVER: u64 = u64::MAX;
 
 /// A wire that breaks when so many more bytes have gone to the server.
@@ -159,8 +161,13 @@ impl Remote {
 
     async fn until(&self, what: &str, fits: impl Fn(&[String]) -> bool) {
         let deadline = Instant::now() + PATIENCE;
+        let mut looks = Instant::now() + STUCK;
         while !fits(&self.files()) {
             assert!(Instant::now() < deadline, "{what}: {:?}", self.files());
+            if looks < Instant::now() {
+                self.host.restart_if_stuck();
+                looks = Instant::now() + STUCK;
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

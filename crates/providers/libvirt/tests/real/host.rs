@@ -257,6 +257,21 @@ impl Host {
         }
     }
 
+    /// Does what an administrator has to after libvirt 11.3 has locked itself out: where a connection ends while bytes of a
+    /// stream are still waiting to be written, the thread that serves all others takes a lock that it has already
+    /// (`daemonStreamEvent`, `virNetServerClientClose`).
+    pub fn restart_if_stuck(&self) {
+        let answers = Command::new("timeout")
+            .args(["10", "virsh", "-q", "-c", &self.plain_url(), "list"])
+            .stdout(Stdio::null())
+            .status();
+        if !answers.expect("timeout is installed").success() {
+            println!("libvirt has locked itself out");
+            self.kill();
+            self.run();
+        }
+    }
+
     /// The endpoint in words of libvirt's own tools.
     pub fn plain_url(&self) -> String {
         format!("qemu+unix:///system?socket={}", self.socket().display())
