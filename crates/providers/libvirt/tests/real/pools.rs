@@ -142,7 +142,7 @@ async fn disks_are_volumes_of_a_group_where_the_pool_is_one() {
     fat.disks = vec![data(20)];
     let answer = lab.provider.create(fat).await.map(|created| created.task);
     let error = lab.ended(answer).await.expect_err("no room");
-    println!("{error}");
+    assert_eq!(error.kind, ErrorKind::Exhausted, "{error:?}");
     assert!(lab.host.volumes("fast").is_empty(), "volumes are left");
 }
 
