@@ -24,7 +24,7 @@ struct Inside {
 
 impl DiskFile {
     /// A file of which no more is known than what it takes up.
-    pub fn of(bytes: u64) -> Self {
+    pub const fn of(bytes: u64) -> Self {
         Self {
             actual_size: bytes,
             snapshots: Vec::new(),

@@ -172,7 +172,8 @@ impl Vm {
 
     /// Has the next look read what libvirt keeps of a snapshot anew.
     pub(crate) fn forget_snapshot(&self, id: &SnapshotId) {
-        if let Some(list) = &mut self.lock().state.snapshots {
+        let mut known = self.lock();
+        if let Some(list) = &mut known.state.snapshots {
             list.retain(|snapshot| snapshot.id != *id);
         }
     }

@@ -55,6 +55,7 @@ impl Frozen {
         let mut left = self.lock();
         let begins = !left.why.is_empty() && !left.mended;
         left.mended |= begins;
+        drop(left);
         begins
     }
 
