@@ -133,7 +133,6 @@ async fn goes_back_with_memory(lab: &Lab, vm: &VmRef) {
     let disks = snapshot(lab, vm, "disks", SnapshotContents::Disks).await;
     let id = snapshot(lab, vm, "with-memory", SnapshotContents::DisksAndMemory).await;
     let (alone, both) = (held(lab, vm, &disks).await, held(lab, vm, &id).await);
-    println!("{alone} bytes, with memory {both}");
     assert!(alone > 0 && both > alone + MEMORY, "{alone}, {both}");
     lab.done(lab.provider.snapshot_delete(vm, &disks).await)
         .await;
