@@ -14,12 +14,12 @@ OLDEST_LIBVIRT=10.10
 VM_USER=polyvirt-qemu
 BACKPORTS=/etc/apt/sources.list.d/polyvirt-backports.sources
 QEMU_PACKAGES=(qemu-system-x86 qemu-utils)
-# The daemon with the three drivers that the tests need, and virsh beside it. Nothing is started: tests run daemons of their own.
-LIBVIRT_PACKAGES=(libvirt-daemon libvirt-clients libvirt-daemon-driver-qemu libvirt-daemon-driver-storage libvirt-daemon-driver-network)
+# The daemon with the drivers that the tests need, and virsh beside it. Nothing is started: tests run daemons of their own.
+LIBVIRT_PACKAGES=(libvirt-daemon libvirt-clients libvirt-daemon-driver-qemu libvirt-daemon-driver-storage libvirt-daemon-driver-storage-logical libvirt-daemon-driver-network)
 # What those need of the same version, which apt would not look for in backports by itself.
 LIBVIRT_PARTS=(libvirt-daemon-common libvirt-daemon-log libvirt-common libvirt0)
-OTHER_PACKAGES=(ovmf swtpm swtpm-tools dnsmasq-base openssh-server libsasl2-modules sasl2-bin cpio dosfstools e2fsprogs fdisk iproute2 kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
-PROGRAMS=(qemu-system-x86_64 qemu-img cpio ip mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd libvirtd virsh swtpm dnsmasq sshd saslpasswd2)
+OTHER_PACKAGES=(ovmf swtpm swtpm-tools dnsmasq-base openvswitch-switch openssh-server libsasl2-modules sasl2-bin cpio dosfstools e2fsprogs fdisk iproute2 kmod mtools syslinux syslinux-common systemd-boot-efi util-linux zstd)
+PROGRAMS=(qemu-system-x86_64 qemu-img cpio ip mkfs.vfat mkfs.ext4 sfdisk depmod mcopy syslinux flock zstd libvirtd virsh swtpm dnsmasq ovs-vswitchd sshd saslpasswd2)
 
 # What lies in sbin is not in the PATH of a Debian user.
 export PATH=$PATH:/usr/sbin:/sbin

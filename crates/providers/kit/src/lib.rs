@@ -5,6 +5,7 @@
 //! * [`devices`]: devices of the host that VMs get.
 //! * [`fleet`]: several hosts as one provider.
 //! * [`guest`]: what a guest's agent says, and how often it is asked.
+//! * [`held`]: how much a snapshot holds.
 //! * [`hub`]: the stream of changes.
 //! * [`lineage`]: which snapshot is based on which.
 //! * [`tasks`]: work that may outlive its call.
@@ -16,6 +17,7 @@ pub mod check;
 pub mod devices;
 pub mod fleet;
 pub mod guest;
+pub mod held;
 pub mod hub;
 pub mod lineage;
 pub mod tasks;

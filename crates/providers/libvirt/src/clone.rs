@@ -13,14 +13,15 @@ use polyvirt_provider_kit::cards;
 use polyvirt_provider_kit::uuid::Uuid;
 
 use crate::core::{Core, Vm};
-use crate::create::{self, Origin, Plan, must_be_whole, root_volume};
+use crate::create::{self, Origin, Plan, ROOT, must_be_whole};
+use crate::domain::disk::Place;
 use crate::domain::nic::NicPart;
 use crate::domain::{DiskMark, Machine, Marks, NicMark, disk, edit};
 use crate::rpc::{Domain, Session, Volume, flags};
 use crate::seed::{self, Documents};
-use crate::storage::{self, Pool, Thickness};
+use crate::storage::{self, Kind, Pool, Thickness};
 use crate::xml::{Element, Node, parse};
-use crate::{errors, frozen, guest, layers};
+use crate::{desired, errors, frozen, layers};
 
 /// The fields of a guest customization that act here.
 const CUSTOMIZES: &[&str] = &[
@@ -74,6 +75,7 @@ async fn plan(core: &Arc<Core>, session: &Session, request: &CloneVm) -> Result<
     let uuid = create::new_uuid(request.owner.as_ref())?;
     let config = source.config()?;
     let mut marks = marks_of(&config, uuid, request)?;
+    desired::name_volumes(session, uuid, &Marks::default(), &mut marks).await?;
     marks.maker.clone_from(&core.config.instance);
     if !custom.tags.is_empty() {
         marks.tags.clone_from(&custom.tags);
@@ -86,8 +88,13 @@ async fn plan(core: &Arc<Core>, session: &Session, request: &CloneVm) -> Result<
         marks.root_gib = marks.root_gib.max(size.root_gib);
         edit::size(&mut xml, &class_of(&config, size));
     }
-    let pool = Pool::open(session, &marks.pool, "spec.placement.datastore").await?;
-    as_copy(&mut xml, &marks, &pool, (uuid, &request.target_name));
+    let pools = Pools::of(session, &marks).await?;
+    if request.mode == CloneMode::Linked {
+        pools
+            .root
+            .must_be_files("Disks of linked clones cannot lie")?;
+    }
+    as_copy(&mut xml, &marks, &pools, (uuid, &request.target_name));
     let cards = cards::of_copy(&shown(&config, &marks), &custom.networks)?;
     let hostname = if custom.hostname.is_empty() {
         request.target_name.clone()
@@ -101,6 +108,26 @@ async fn plan(core: &Arc<Core>, session: &Session, request: &CloneVm) -> Result<
         cards,
     };
     Ok((Plan { uuid, xml, marks }, copy))
+}
+
+/// Where a VM lies.
+struct Pools {
+    root: Pool,
+    files: Pool,
+    /// Paths of the disks beyond the first, in the order of the marks.
+    disks: Vec<String>,
+}
+
+impl Pools {
+    async fn of(session: &Session, marks: &Marks) -> Result<Self> {
+        let field = "spec.placement.datastore";
+        let disks = desired::places(session, marks).await?;
+        Ok(Self {
+            root: Pool::open(session, &marks.pool, field).await?,
+            files: Pool::open_files(session, marks.files(), field).await?,
+            disks: disks.iter().map(|disk| disk.path().to_owned()).collect(),
+        })
+    }
 }
 
 /// The size that was asked for, with the room to grow that the source has.
@@ -125,7 +152,8 @@ fn marks_of(source: &Machine, uuid: Uuid, request: &CloneVm) -> Result<Marks> {
         errors::precondition("The source was not made by this provider, which does not know what its disks share; copy it with virt-clone")
     })?;
     let disk = |old: &DiskMark| DiskMark {
-        volume: storage::name(uuid, &format!("{}.qcow2", old.target)),
+        // Its pool gives it another, once it is asked.
+        volume: storage::name(uuid, &old.target),
         ..old.clone()
     };
     let nic = |old: &NicMark| NicMark {
@@ -146,16 +174,17 @@ fn marks_of(source: &Machine, uuid: Uuid, request: &CloneVm) -> Result<Marks> {
 }
 
 /// Makes the source's XML the copy's.
-fn as_copy(xml: &mut Element, marks: &Marks, pool: &Pool, (uuid, name): (Uuid, &str)) {
+fn as_copy(xml: &mut Element, marks: &Marks, pools: &Pools, (uuid, name): (Uuid, &str)) {
+    let (root, files) = (&pools.root, &pools.files);
     xml.edit("name", |element| element.set_text(name));
     xml.edit("uuid", |element| element.set_text(uuid));
     // The variables of the firmware are made anew, from the same template.
     xml.edit("os", |os| os.remove(|e| e.name == "nvram"));
     marks.put(xml);
-    edit::move_disk(xml, disk::ROOT, &pool.path(&root_volume(uuid)));
-    edit::move_disk(xml, disk::SEED, &pool.path(&seed::seed_volume(uuid)));
+    edit::move_disk(xml, disk::ROOT, &root.path(&root.disk_name(uuid, ROOT)));
+    edit::move_disk(xml, disk::SEED, &files.path(&seed::seed_volume(uuid)));
     if xml.at("sysinfo/entry").is_some() {
-        let path = pool.path(&seed::ignition_volume(uuid));
+        let path = files.path(&seed::ignition_volume(uuid));
         xml.edit("sysinfo", |info| {
             info.edit("entry", |entry| entry.set("file", path));
         });
@@ -172,8 +201,8 @@ fn as_copy(xml: &mut Element, marks: &Marks, pool: &Pool, (uuid, name): (Uuid, &
             }
         }
     });
-    for mark in &marks.disks {
-        edit::move_disk(xml, &mark.target, &pool.path(&mark.volume));
+    for (mark, path) in marks.disks.iter().zip(&pools.disks) {
+        edit::move_disk(xml, &mark.target, path);
     }
 }
 
@@ -200,6 +229,22 @@ pub(crate) struct Pair {
     pub(crate) from: String,
     pub(crate) pool: Pool,
     pub(crate) volume: String,
+    /// How large the copy is at least.
+    bytes: u64,
+}
+
+impl Pair {
+    /// What QEMU copies the disk of a running machine to: its kind, its format and where it is.
+    fn target_of_backup(&self) -> Result<(&'static str, &'static str, Element)> {
+        let target = Element::new("target");
+        match self.pool.place_of(&self.volume) {
+            Place::File(path) => Ok(("file", "qcow2", target.with("file", path))),
+            Place::Block(path) => Ok(("block", "raw", target.with("dev", path))),
+            Place::Rbd { .. } => Err(errors::precondition(
+                "libvirt does not copy the disks of a running VM into Ceph; stop the VM to clone it",
+            )),
+        }
+    }
 }
 
 /// Makes the disks and the seed of a copy. The source is held while it is read.
@@ -220,7 +265,7 @@ pub(crate) async fn fill(
     match (copy.mode, source.live()) {
         (CloneMode::Full, None) => copy_files(&session, &pairs).await?,
         (CloneMode::Full, Some(_)) => {
-            let copied = copy_running(&session, source, &pairs).await;
+            let copied = copy_running(core, source, &pairs).await;
             frozen::mend(core, source);
             copied?;
         }
@@ -235,11 +280,11 @@ pub(crate) async fn fill(
         }
     }
     drop(held);
-    let pool = Pool::open(&session, &marks.pool, "spec.placement.datastore").await?;
-    if let Some(root) = pool.find(&session, &root_volume(uuid)).await? {
-        storage::grow(&session, &root, u64::from(marks.root_gib) << 30).await?;
+    let Pools { root, files, .. } = Pools::of(&session, marks).await?;
+    if let Some(volume) = root.find(&session, &root.disk_name(uuid, ROOT)).await? {
+        storage::grow(&session, &volume, u64::from(marks.root_gib) << 30).await?;
     }
-    let documents = Documents::load(&session, &pool, source.uuid)
+    let documents = Documents::load(&session, &files, source.uuid)
         .await?
         .for_copy();
     let guest = seed::For {
@@ -247,16 +292,18 @@ pub(crate) async fn fill(
         hostname: &copy.hostname,
         cards: copy.cards.clone(),
     };
-    documents.write(&session, &pool, &guest).await
+    documents.write(&session, &files, &guest).await
 }
 
 /// All disks, the first one first.
 async fn pairs(session: &Session, uuid: Uuid, marks: &Marks, source: &Vm) -> Result<Vec<Pair>> {
     let config = source.config()?;
+    let first = Pool::open(session, &marks.pool, "spec.placement.datastore").await?;
     let root = DiskMark {
         target: disk::ROOT.to_owned(),
         pool: marks.pool.clone(),
-        volume: root_volume(uuid),
+        size_gib: marks.root_gib,
+        volume: first.disk_name(uuid, ROOT),
         ..DiskMark::default()
     };
     let mut pairs = Vec::new();
@@ -268,6 +315,7 @@ async fn pairs(session: &Session, uuid: Uuid, marks: &Marks, source: &Vm) -> Res
             from: part.ok_or_else(lost)?.path.clone(),
             pool: Pool::open(session, &mark.pool, "spec.placement.datastore").await?,
             volume: mark.volume.clone(),
+            bytes: u64::from(mark.size_gib) << 30,
         });
     }
     Ok(pairs)
@@ -281,16 +329,24 @@ pub(crate) async fn volume_at(session: &Session, path: &str) -> Result<Volume> {
 async fn copy_files(session: &Session, pairs: &[Pair]) -> Result<()> {
     for pair in pairs {
         let from = volume_at(session, &pair.from).await?;
-        pair.pool.copy(session, &pair.volume, &from).await?;
+        // A file is made larger afterwards; a volume of a group never is.
+        let least = match pair.pool.kind {
+            Kind::Files => 0,
+            Kind::Logical | Kind::Rbd => pair.bytes,
+        };
+        let copied = pair.pool.copy_into(session, &pair.volume, &from, least);
+        copied.await?;
     }
     Ok(())
 }
 
 /// All disks of a running machine at the same moment, copied by its own QEMU.
-async fn copy_running(session: &Session, source: &Vm, pairs: &[Pair]) -> Result<()> {
+async fn copy_running(core: &Core, source: &Vm, pairs: &[Pair]) -> Result<()> {
+    let session = &core.session().await?;
     let domain = Domain::of(source.uuid);
     let live = source.live().map(|live| live.disks).unwrap_or_default();
     for pair in pairs {
+        pair.target_of_backup()?;
         let from = volume_at(session, &pair.from).await?;
         let bytes = storage::facts(session, &from).await?.capacity;
         pair.pool
@@ -300,19 +356,21 @@ async fn copy_running(session: &Session, source: &Vm, pairs: &[Pair]) -> Result<
     let disks = live.iter().map(|part| {
         let element = Element::new("disk").with("name", &part.target);
         match pairs.iter().find(|pair| pair.target == part.target) {
-            None => element.with("backup", "no"),
-            Some(pair) => element
-                .with("backup", "yes")
-                .with("type", "file")
-                .holding(Element::new("driver").with("type", "qcow2"))
-                .holding(Element::new("target").with("file", pair.pool.path(&pair.volume))),
+            None => Ok(element.with("backup", "no")),
+            Some(pair) => {
+                let (kind, format, target) = pair.target_of_backup()?;
+                let element = element.with("backup", "yes").with("type", kind);
+                let driver = Element::new("driver").with("type", format);
+                Ok(element.holding(driver).holding(target))
+            }
         }
     });
+    let disks = disks.collect::<Result<Vec<_>>>()?;
     let xml = Element::new("domainbackup").holding(Element::new("disks").holding_all(disks));
-    let quiet = guest::freeze(session, source).await;
+    let quiet = frozen::freeze(core, session, source).await;
     let begun = session.backup(&domain, &xml.to_string()).await;
     if quiet {
-        guest::thaw(session, source).await;
+        frozen::thaw(core, session, source).await;
     }
     begun?;
     finished(session, &domain).await

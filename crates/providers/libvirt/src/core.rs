@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use polyvirt_contract::model::{Owner, VmRef, VmState};
 use polyvirt_contract::watch::VmEvent;
-use polyvirt_contract::{ErrorKind, Identity, ProviderError, Result, VmId};
+use polyvirt_contract::{ErrorKind, Identity, ProviderError, Result, SnapshotId, VmId};
 use polyvirt_provider_kit::hub::Hub;
 use polyvirt_provider_kit::tasks::Tasks;
 use polyvirt_provider_kit::turns::Turns;
@@ -168,6 +168,14 @@ impl Vm {
 
     pub(crate) fn state(&self) -> VmState {
         self.lock().state.clone()
+    }
+
+    /// Has the next look read what libvirt keeps of a snapshot anew.
+    pub(crate) fn forget_snapshot(&self, id: &SnapshotId) {
+        let mut known = self.lock();
+        if let Some(list) = &mut known.state.snapshots {
+            list.retain(|snapshot| snapshot.id != *id);
+        }
     }
 
     /// Whether it was ever seen.

@@ -11,13 +11,13 @@ use polyvirt_provider_kit::check::normal_mac;
 use polyvirt_provider_kit::tasks::Begun;
 use polyvirt_provider_kit::uuid::Uuid;
 
-use crate::clone::Copy;
+use crate::clone::{Copy, volume_at};
 use crate::core::{Core, Vm};
 use crate::desired::{self, Wanted};
 use crate::domain::{Marks, build};
 use crate::rpc::{Domain, Session, flags};
 use crate::seed::{self, Documents};
-use crate::storage::{self, Pool};
+use crate::storage::{self, Kind, Pool};
 use crate::xml::Element;
 use crate::{check, errors, image, remove};
 
@@ -36,10 +36,8 @@ pub(crate) struct Plan {
     pub(crate) marks: Marks,
 }
 
-/// The name of a VM's first disk.
-pub(crate) fn root_volume(uuid: Uuid) -> String {
-    storage::name(uuid, "root.qcow2")
-}
+/// What a VM's first disk is called in the names of volumes.
+pub(crate) const ROOT: &str = "root";
 
 /// The VM of the request's identity, made now if it is not there.
 pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Created> {
@@ -264,13 +262,11 @@ async fn from_image(
     marks: &mut Marks,
     request: &CreateVm,
 ) -> Result<()> {
-    let pool = &wanted.pool;
-    let image = image::for_vm(core, &request.image, pool).await?;
+    match wanted.pool.kind {
+        Kind::Files => above_image(core, wanted, marks, request).await?,
+        Kind::Logical | Kind::Rbd => copy_of_image(core, wanted, marks, request).await?,
+    }
     let session = core.session().await?;
-    marks.image.clone_from(&image.id);
-    let bytes = (u64::from(marks.root_gib) << 30).max(image.bytes);
-    let root = root_volume(wanted.uuid);
-    pool.overlay(&session, &root, &image.path, bytes).await?;
     make_disks(&session, wanted).await?;
     let owner = request.owner.as_ref().map(|owner| owner.name.as_str());
     let guest = seed::For {
@@ -278,7 +274,48 @@ async fn from_image(
         hostname: owner.unwrap_or(&request.name),
         cards: wanted.cards(request),
     };
-    Documents::of(request).write(&session, pool, &guest).await
+    let documents = Documents::of(request);
+    documents.write(&session, &wanted.files, &guest).await
+}
+
+/// The first disk as a layer above its image.
+async fn above_image(
+    core: &Arc<Core>,
+    wanted: &Wanted,
+    marks: &mut Marks,
+    request: &CreateVm,
+) -> Result<()> {
+    let image = image::for_vm(core, &request.image, &wanted.pool).await?;
+    let session = core.session().await?;
+    marks.image.clone_from(&image.id);
+    let bytes = (u64::from(marks.root_gib) << 30).max(image.bytes);
+    let (pool, root) = (&wanted.pool, wanted.root());
+    pool.overlay(&session, &root, &image.path, bytes).await
+}
+
+/// The first disk as a copy, which needs its image no more.
+async fn copy_of_image(
+    core: &Arc<Core>,
+    wanted: &Wanted,
+    marks: &Marks,
+    request: &CreateVm,
+) -> Result<()> {
+    let from = match wanted.pool.kind {
+        Kind::Rbd => image::within(&core.session().await?, &request.image, &wanted.pool).await?,
+        Kind::Files | Kind::Logical => {
+            let image = image::for_vm(core, &request.image, &wanted.files).await?;
+            volume_at(&core.session().await?, &image.path).await?
+        }
+    };
+    let session = core.session().await?;
+    let least = u64::from(marks.root_gib) << 30;
+    let (pool, root) = (&wanted.pool, wanted.root());
+    pool.copy_into(&session, &root, &from, least).await?;
+    // A clone of Ceph is as large as what it was made from.
+    match pool.find(&session, &root).await? {
+        Some(made) => storage::grow(&session, &made, least).await,
+        None => Ok(()),
+    }
 }
 
 /// The disks beyond the first, empty.

@@ -7,14 +7,15 @@ use polyvirt_provider_kit::devices::DeviceAddress;
 use polyvirt_provider_kit::uuid::Uuid;
 
 use crate::core::Core;
-use crate::create::root_volume;
+use crate::create::ROOT;
 use crate::domain::build::{New, Virt};
+use crate::domain::disk::Place;
 use crate::domain::nic::{Common, NicPart};
 use crate::domain::{DiskMark, Marks, NicMark, disk, tuning};
 use crate::lend;
 use crate::rpc::Session;
 use crate::seed::{Documents, ignition_volume, seed_volume};
-use crate::storage::{self, Pool, Thickness};
+use crate::storage::{self, Kind, Pool, Thickness};
 
 /// The card of a VM for which nobody asked for one.
 const IMPLICIT: &str = "default";
@@ -25,10 +26,12 @@ pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) class: ClassSpec,
     pub(crate) pool: Pool,
+    /// Where its small files lie, and images before they are copied.
+    pub(crate) files: Pool,
     pub(crate) marks: Marks,
     pub(crate) nics: Vec<NicPart>,
-    /// Files of the disks, in the order of the marks.
-    pub(crate) paths: Vec<String>,
+    /// Where the disks are, in the order of the marks.
+    pub(crate) places: Vec<Place>,
     thick: Vec<String>,
     ignition: bool,
     /// Devices of the host.
@@ -36,6 +39,11 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// The volume of its first disk.
+    pub(crate) fn root(&self) -> String {
+        self.pool.disk_name(self.uuid, ROOT)
+    }
+
     pub(crate) fn thickness(&self, disk: &str) -> Thickness {
         if self.thick.iter().any(|name| name == disk) {
             Thickness::Thick
@@ -73,9 +81,9 @@ impl<'a> NewParts<'a> {
     /// As the builder takes it. The paths live as long as what they are borrowed for.
     pub(crate) fn with<T>(&self, build: impl FnOnce(&New<'_>) -> T) -> T {
         let wanted: &'a Wanted = self.wanted;
-        let root = wanted.pool.path(&root_volume(wanted.uuid));
+        let root = wanted.pool.place_of(&wanted.root());
         let targets = wanted.marks.disks.iter().map(|disk| disk.target.clone());
-        let file = |volume: String| wanted.pool.path(&volume);
+        let file = |volume: String| wanted.files.path(&volume);
         build(&New {
             uuid: wanted.uuid,
             name: &wanted.name,
@@ -83,7 +91,7 @@ impl<'a> NewParts<'a> {
             virt: self.virt,
             marks: &wanted.marks,
             root: &root,
-            disks: targets.zip(wanted.paths.iter().cloned()).collect(),
+            disks: targets.zip(wanted.places.iter().cloned()).collect(),
             nics: wanted.nics.clone(),
             seed: (!wanted.ignition).then(|| file(seed_volume(wanted.uuid))),
             ignition: wanted.ignition.then(|| file(ignition_volume(wanted.uuid))),
@@ -109,23 +117,31 @@ pub(crate) async fn of_new(
         asked
     };
     let pool = Pool::open(session, pool, "spec.placement.datastore").await?;
+    let files = beside(core, session, &pool).await?;
     let blank = Marks {
         owner: request.owner.clone(),
         stage: Stage::Creating,
         maker: core.config.instance.clone(),
         pool: pool.name().to_owned(),
+        files: if files.name() == pool.name() {
+            String::new()
+        } else {
+            files.name().to_owned()
+        },
         ..Marks::default()
     };
-    let (marks, nics) = desired(core, request, uuid, &blank, &[])?;
-    let paths = paths(session, &marks).await?;
+    let (mut marks, nics) = desired(core, request, uuid, &blank, &[])?;
+    name_volumes(session, uuid, &blank, &mut marks).await?;
+    let places = places(session, &marks).await?;
     Ok(Wanted {
         uuid,
         name: request.name.clone(),
         class: request.class.clone(),
         pool,
+        files,
         marks,
         nics,
-        paths,
+        places,
         thick: thick(request),
         ignition: Documents::of(request).is_ignition(),
         devices: lend::devices(core, request)?,
@@ -140,15 +156,49 @@ pub(crate) fn thick(request: &CreateVm) -> Vec<String> {
     disks.map(|disk| disk.name.clone()).collect()
 }
 
-/// Files of the disks, in the order of the marks.
-pub(crate) async fn paths(session: &Session, marks: &Marks) -> Result<Vec<String>> {
-    let mut paths = Vec::new();
-    for (place, disk) in marks.disks.iter().enumerate() {
-        let field = format!("spec.disks[{place}].storageClass");
-        let pool = Pool::open(session, &disk.pool, &field).await?;
-        paths.push(pool.path(&disk.volume));
+/// The pool for small files of a VM whose disks are in this one.
+async fn beside(core: &Core, session: &Session, pool: &Pool) -> Result<Pool> {
+    if pool.kind == Kind::Files {
+        return Ok(pool.clone());
     }
-    Ok(paths)
+    let name = core.config.files.as_ref().unwrap_or(&core.config.pool);
+    let found = Pool::open_files(session, name, "spec.placement.datastore").await;
+    found.map_err(|mut error| {
+        let why = "name one that keeps files in the Provider's endpoint (files=)";
+        error.message = format!("{}; {why}", error.message);
+        error
+    })
+}
+
+/// Gives disks that are new the names that their pools give them.
+pub(crate) async fn name_volumes(
+    session: &Session,
+    uuid: Uuid,
+    has: &Marks,
+    marks: &mut Marks,
+) -> Result<()> {
+    for (place, disk) in marks.disks.iter_mut().enumerate() {
+        if has.disk(&disk.name).is_none() {
+            let pool = Pool::open(session, &disk.pool, &asked_at(place)).await?;
+            disk.volume = pool.disk_name(uuid, &disk.target);
+        }
+    }
+    Ok(())
+}
+
+/// Where a disk names its pool.
+pub(crate) fn asked_at(place: usize) -> String {
+    format!("spec.disks[{place}].storageClass")
+}
+
+/// Where the disks are, in the order of the marks.
+pub(crate) async fn places(session: &Session, marks: &Marks) -> Result<Vec<Place>> {
+    let mut places = Vec::new();
+    for (place, disk) in marks.disks.iter().enumerate() {
+        let pool = Pool::open(session, &disk.pool, &asked_at(place)).await?;
+        places.push(pool.place_of(&disk.volume));
+    }
+    Ok(places)
 }
 
 /// What is asked for, beside what the VM has. `taken` are places of disks that are on their way out.
@@ -212,7 +262,8 @@ fn data_disk(
         name: disk.name.clone(),
         size_gib: disk.size_gib,
         pool: pool.clone(),
-        volume: storage::name(uuid, &format!("{target}.qcow2")),
+        // Its pool gives it another, once it is asked.
+        volume: storage::name(uuid, &target),
         target,
     })
 }

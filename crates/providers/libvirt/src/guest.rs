@@ -1,4 +1,4 @@
-//! The guest's agent: commands, its name, quiet file systems.
+//! The guest's agent: commands, and its name. Quiet file systems are in [`crate::frozen`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) async fn told(session: &Session, domain: &Domain) -> Option<Told> {
 }
 
 /// The VM must run, and its agent listen.
-fn must_listen(vm: &Vm) -> Result<()> {
+pub(crate) fn must_listen(vm: &Vm) -> Result<()> {
     let Some(live) = vm.live() else {
         return Err(errors::precondition(format!(
             "The VM {} is off; start it",
@@ -97,18 +97,5 @@ async fn await_exit(
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(SLOWEST_LOOK);
-    }
-}
-
-/// Makes the guest's file systems quiet, if its agent can; whether it could.
-pub(crate) async fn freeze(session: &Session, vm: &Vm) -> bool {
-    must_listen(vm).is_ok() && session.freeze(&Domain::of(vm.uuid)).await.is_ok()
-}
-
-/// Lets the guest's file systems go on. Where that fails, whoever asked for it lets [`crate::frozen::mend`] go on.
-pub(crate) async fn thaw(session: &Session, vm: &Vm) {
-    if let Err(error) = session.thaw(&Domain::of(vm.uuid)).await {
-        tracing::warn!(vm = %vm.uuid, %error, "The guest's file systems are still frozen");
-        vm.frozen.set(guest::still_quiet(&error));
     }
 }

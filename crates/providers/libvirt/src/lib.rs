@@ -24,6 +24,7 @@ mod fleet;
 mod frozen;
 mod grow;
 mod guest;
+mod held;
 mod image;
 mod inventory;
 mod layers;

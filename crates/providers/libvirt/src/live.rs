@@ -16,6 +16,7 @@ use crate::domain::{Machine, Marks, disk, edit, tuning};
 use crate::grow::{self, Growth};
 use crate::reconfigure::Target;
 use crate::rpc::{Domain, Session, code, flags};
+use crate::storage::{self, Pool};
 use crate::xml::{Element, parse};
 
 /// How long a guest may take to let go of a device.
@@ -123,11 +124,13 @@ impl Work<'_> {
         let tuning = tuning::extra(&wanted.class)?.disks;
         let config = self.vm.config()?;
         for mark in &target.marks.disks {
-            let path = config.disk(&mark.target).map(|part| part.path.clone());
-            let Some(path) = path.filter(|_| machine.disk(&mark.target).is_none()) else {
+            let is_stored = config.disk(&mark.target).is_some();
+            if !is_stored || machine.disk(&mark.target).is_some() {
                 continue;
-            };
-            let device = disk::element(&mark.target, &path, &tuning).to_string();
+            }
+            let pool = Pool::open(self.session, &mark.pool, "spec.disks").await?;
+            let place = pool.place_of(&mark.volume);
+            let device = disk::element(&mark.target, &place, &tuning).to_string();
             self.session
                 .attach(&self.domain, &device, flags::LIVE)
                 .await?;
@@ -161,6 +164,11 @@ impl Work<'_> {
 
     async fn grow(&self, name: &str, target: &str, gib: u32) -> Result<Grown> {
         let bytes = u64::from(gib) << 30;
+        let live = self.vm.live();
+        let part = live.as_ref().and_then(|live| live.disk(target));
+        if let Some(part) = part.filter(|part| part.path.starts_with("/dev/")) {
+            storage::must_have(self.session, &part.path, bytes).await?;
+        }
         let resized = self.session.block_resize(&self.domain, target, bytes);
         resized.await?;
         Ok(Grown {
@@ -246,6 +254,7 @@ impl Work<'_> {
         let now = Machine::read(&self.session.xml(&self.domain, 0).await?)?;
         let marks = Marks {
             growths,
+            frozen_by: now.marks.as_ref().and_then(|marks| marks.frozen_by.clone()),
             ..marks_of(before, &now, wanted, target)
         };
         if now.marks.as_ref() != Some(&marks) {

@@ -21,7 +21,7 @@ use crate::addresses::{self, Again, Source, Turn};
 use crate::core::{Core, Known, Vm};
 use crate::domain::Machine;
 use crate::rpc::{Session, flags};
-use crate::{create, image, remove, snapshot, view};
+use crate::{create, frozen, image, remove, snapshot, view};
 
 /// Domains that are looked at side by side.
 const TOGETHER: usize = 8;
@@ -121,14 +121,12 @@ impl Core {
         self.set_told_all();
         for vm in self.all() {
             match vm.state().stage {
-                Stage::Whole => {}
+                Stage::Whole => frozen::look(self, &vm),
                 Stage::Creating => create::give_up(self, &vm),
                 Stage::Deleting => remove::go_on(self, &vm),
             }
         }
-        if let Err(error) = image::sweep(self).await {
-            tracing::debug!(%error, "Not all pools could be looked at for half images");
-        }
+        image::sweep(self).await;
         Ok(())
     }
 

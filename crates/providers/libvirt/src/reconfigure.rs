@@ -8,6 +8,7 @@ use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
 use crate::core::{Core, Vm};
 use crate::create::{check_macs, must_be_whole};
 use crate::desired::{self, desired};
+use crate::domain::disk::Place;
 use crate::domain::nic::NicPart;
 use crate::domain::{Machine, Marks, disk, edit, tuning};
 use crate::rpc::{Domain, Session, flags};
@@ -96,8 +97,10 @@ fn keeps_snapshots_whole(vm: &Vm, has: &Marks, wants: &Marks) -> Result<()> {
 }
 
 async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, wanted: &CreateVm) -> Result<()> {
-    let target = target(core, vm, wanted)?;
+    let mut target = target(core, vm, wanted)?;
     let session = core.session().await?;
+    let has = vm.config()?.marks.unwrap_or_default();
+    desired::name_volumes(&session, vm.uuid, &has, &mut target.marks).await?;
     make_disks(&session, vm, &target.marks, wanted).await?;
     store(&session, vm, wanted, &target).await?;
     core.look(vm).await?;
@@ -117,7 +120,7 @@ async fn make_disks(session: &Session, vm: &Vm, marks: &Marks, wanted: &CreateVm
         if has.disk(&disk.name).is_some() {
             continue;
         }
-        let field = format!("spec.disks[{place}].storageClass");
+        let field = desired::asked_at(place);
         let pool = Pool::open(session, &disk.pool, &field).await?;
         let thickness = if thick.contains(&disk.name) {
             Thickness::Thick
@@ -136,8 +139,8 @@ async fn store(session: &Session, vm: &Vm, wanted: &CreateVm, target: &Target) -
         .xml(&Domain::of(vm.uuid), flags::INACTIVE | flags::SECURE)
         .await?;
     let mut document = parse(&text)?;
-    let paths = desired::paths(session, &target.marks).await?;
-    edit_domain(&mut document.root, wanted, target, &paths)?;
+    let places = desired::places(session, &target.marks).await?;
+    edit_domain(&mut document.root, wanted, target, &places)?;
     let edited = document.to_string();
     if edited != text {
         session.define(&edited).await?;
@@ -149,7 +152,7 @@ fn edit_domain(
     domain: &mut Element,
     wanted: &CreateVm,
     target: &Target,
-    paths: &[String],
+    places: &[Place],
 ) -> Result<()> {
     let has = Machine::of(domain);
     let (cpus, memory) = edit::limits(&wanted.class);
@@ -167,9 +170,10 @@ fn edit_domain(
         edit::take_disk(domain, &old.target);
     }
     let disks = tuning::extra(&wanted.class)?.disks;
-    for (mark, path) in target.marks.disks.iter().zip(paths) {
-        if has.disk(&mark.target).is_none_or(|part| part.path != *path) {
-            edit::put_disk(domain, &mark.target, path, &disks);
+    for (mark, place) in target.marks.disks.iter().zip(places) {
+        let part = has.disk(&mark.target);
+        if part.is_none_or(|part| part.path != place.path()) {
+            edit::put_disk(domain, &mark.target, place, &disks);
         }
     }
     edit_nics(domain, &has, &target.nics);
@@ -236,7 +240,7 @@ async fn sweep(core: &Core, session: &Session, vm: &Vm) -> Result<()> {
     for name in pools {
         let pool = Pool::open(session, name, "spec.disks").await?;
         for volume in pool.list(session).await? {
-            if volume.name.starts_with(&beginning) && !used(&volume.key) {
+            if volume.name.starts_with(&beginning) && !used(&pool.path(&volume.name)) {
                 session.delete_volume(&volume).await?;
             }
         }

@@ -87,7 +87,7 @@ pub(crate) fn bases_of_others(core: &Core, uuid: Uuid) -> BTreeSet<String> {
 fn pools(marks: &Marks) -> BTreeSet<String> {
     let disks = marks.disks.iter().map(|disk| disk.pool.clone());
     disks
-        .chain([marks.pool.clone()])
+        .chain([marks.pool.clone(), marks.files.clone()])
         .filter(|name| !name.is_empty())
         .collect()
 }

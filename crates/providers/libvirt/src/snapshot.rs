@@ -20,7 +20,7 @@ use crate::create::{must_be_whole, set_marks};
 use crate::domain::{Machine, Marks};
 use crate::rpc::{Domain, Session, Snapshot, flags};
 use crate::xml::{Element, parse};
-use crate::{errors, frozen, guest};
+use crate::{errors, frozen, held};
 
 /// Marks a description whose guest had been made quiet.
 const QUIET: &str = "quiet";
@@ -42,7 +42,7 @@ pub(crate) async fn describe(
             .filter(|before| before.parent.as_ref().is_none_or(is_listed));
         described.push(match before {
             Some(before) => before.clone(),
-            None => state(&parse(&session.snapshot_xml(snapshot).await?)?.root),
+            None => state(&parse(&session.snapshot_xml(snapshot, 0).await?)?.root),
         });
     }
     described.sort_by(|a, b| (a.taken, &a.id).cmp(&(b.taken, &b.id)));
@@ -60,8 +60,7 @@ fn state(xml: &Element) -> SnapshotState {
         name,
         description: xml.text_at("description"),
         taken: xml.text_at("creationTime").parse().unwrap_or(0),
-        // It shares its blocks with the disks: what it takes alone is not known.
-        size_bytes: 0,
+        size_bytes: held::read(xml),
         contents: if memory == "internal" || memory == "external" {
             SnapshotContents::DisksAndMemory
         } else {
@@ -139,9 +138,10 @@ fn find(vm: &Vm, id: &SnapshotId) -> Result<Snapshot> {
 async fn take(core: &Core, vm: &Vm, name: &str, request: &SnapshotRequest) -> Result<()> {
     let session = core.session().await?;
     let live = vm.live();
+    keeps_all(live.as_ref().unwrap_or(&vm.config()?))?;
     let memory = request.contents == SnapshotContents::DisksAndMemory;
     match live {
-        Some(live) if !memory => disks_of_running(&session, vm, &live, name, request).await,
+        Some(live) if !memory => disks_of_running(core, vm, &live, name, request).await,
         live => {
             let config = vm.config()?;
             if let Some(live) = &live {
@@ -149,21 +149,36 @@ async fn take(core: &Core, vm: &Vm, name: &str, request: &SnapshotRequest) -> Re
             }
             let memory = if live.is_some() { "internal" } else { "no" };
             let machine = live.as_ref().unwrap_or(&config);
-            let xml = described(name, request, memory, machine);
-            Ok(session
-                .snapshot(&Domain::of(vm.uuid), &xml.to_string(), 0)
-                .await?)
+            let xml = described(name, request, memory, machine).to_string();
+            session.snapshot(&Domain::of(vm.uuid), &xml, 0).await?;
+            held::count(&session, vm, machine, name).await;
+            Ok(())
         }
     }
+}
+
+/// A snapshot that leaves out what the guest writes is none.
+fn keeps_all(machine: &Machine) -> Result<()> {
+    let Some(disk) = machine.disks.iter().find(|disk| disk.defies_snapshots()) else {
+        return Ok(());
+    };
+    Err(errors::precondition(format!(
+        "The disk {} ({}) is raw, and snapshots lie inside qcow2 files; keep the VM's disks in a storage pool of the kind dir, fs or netfs, or have its storage take them",
+        disk.target, disk.path
+    )))
 }
 
 /// Disks that can be written are in it, inside their files; all others are not.
 fn described(name: &str, request: &SnapshotRequest, memory: &str, machine: &Machine) -> Element {
     let disks = machine.disks.iter().map(|disk| {
-        let inside = disk.format == "qcow2" && disk.device == "disk";
+        let how = if disk.keeps_snapshots() {
+            "internal"
+        } else {
+            "no"
+        };
         Element::new("disk")
             .with("name", &disk.target)
-            .with("snapshot", if inside { "internal" } else { "no" })
+            .with("snapshot", how)
     });
     Element::new("domainsnapshot")
         .holding(Element::new("name").saying(name))
@@ -174,15 +189,16 @@ fn described(name: &str, request: &SnapshotRequest, memory: &str, machine: &Mach
 
 /// All disks at the same moment. The guest's file systems may have been made quiet for that, and go on afterwards.
 async fn disks_of_running(
-    session: &Session,
+    core: &Core,
     vm: &Vm,
     live: &Machine,
     name: &str,
     request: &SnapshotRequest,
 ) -> Result<()> {
+    let session = &core.session().await?;
     let domain = Domain::of(vm.uuid);
     let nodes = clear_inside(session, &domain, live, name).await?;
-    let quiet = request.quiesce != Quiesce::No && guest::freeze(session, vm).await;
+    let quiet = request.quiesce != Quiesce::No && frozen::freeze(core, session, vm).await;
     let actions: Vec<_> = nodes
         .iter()
         .map(|node| {
@@ -192,7 +208,7 @@ async fn disks_of_running(
         .collect();
     let taken = ask_qemu(session, &domain, "transaction", json!({"actions": actions})).await;
     if quiet {
-        guest::thaw(session, vm).await;
+        frozen::thaw(core, session, vm).await;
     }
     taken?;
     let told = tell(session, vm, live, (name, request), quiet).await;
@@ -215,8 +231,12 @@ async fn tell(
         .xml(&domain, flags::INACTIVE | flags::SECURE)
         .await?;
     let mut machine = parse(&stored)?.root;
-    if quiet && let Some(marks) = machine.at_mut("metadata/polyvirt:vm") {
-        marks.set(QUIET, "yes");
+    let blocks = ask_qemu(session, &domain, "query-block", json!({})).await?;
+    if let Some(marks) = machine.at_mut("metadata/polyvirt:vm") {
+        held::write(marks, held::of_running(&blocks, live, name));
+        if quiet {
+            marks.set(QUIET, "yes");
+        }
     }
     let parent = session.current_snapshot(&domain).await?;
     let parent =
@@ -230,7 +250,7 @@ async fn tell(
     Ok(session.snapshot(&domain, &xml.to_string(), flags).await?)
 }
 
-async fn ask_qemu(
+pub(crate) async fn ask_qemu(
     session: &Session,
     domain: &Domain,
     command: &str,

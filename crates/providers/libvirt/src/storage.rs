@@ -3,15 +3,17 @@
 //! A volume that is made takes the place of one of the same name: whoever makes one knows that nothing uses the other, which
 //! was left half made when a daemon or a provider was killed.
 
+mod kind;
+
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use polyvirt_provider_kit::uuid::Uuid;
 
+use crate::domain::disk::Place;
 use crate::errors;
 use crate::rpc::{Named, RpcError, Session, Volume, code, flags};
 use crate::xml::{Element, parse};
+pub(crate) use kind::Kind;
 
-/// Kinds of pools whose volumes are files.
-const FILES: [&str; 3] = ["dir", "fs", "netfs"];
 /// Words by which QEMU's tools say that an image is at fault.
 const DAMAGED: [&str; 4] = [
     "Could not open",
@@ -24,7 +26,10 @@ const DAMAGED: [&str; 4] = [
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     named: Named,
+    pub(crate) kind: Kind,
     folder: String,
+    /// Where its storage is, as its description says.
+    source: Element,
 }
 
 /// What a volume is.
@@ -51,36 +56,44 @@ pub(crate) fn owner_of(volume: &str) -> Option<Uuid> {
 }
 
 impl Pool {
-    /// The pool of that name, if it can hold disks as files; `field` asked for it.
+    /// The pool of that name, if it can hold disks; `field` asked for it.
     pub(crate) async fn open(session: &Session, name: &str, field: &str) -> Result<Self> {
         let named = session
             .pool(name)
             .await
             .map_err(|error| absent(error, name, field))?;
         let xml = parse(&session.pool_xml(&named).await?)?.root;
-        let kind = xml.get("type").unwrap_or_default();
-        if !FILES.contains(&kind.as_str()) {
-            let message = format!(
-                "The storage pool {name} is of the kind {kind}; disks are kept as files, in pools of the kinds {}",
-                FILES.join(", ")
-            );
-            return Err(ProviderError::invalid(field, message));
-        }
+        let kind = Kind::of(&xml.get("type").unwrap_or_default(), name, field)?;
         if !session.pool_info(&named).await?.running {
             let message = format!(
                 "The storage pool {name} is not active; start it (virsh pool-start {name})"
             );
             return Err(errors::precondition(message).at(field));
         }
-        let folder = xml.text_at("target/path");
-        Ok(Self { named, folder })
+        Ok(Self {
+            folder: kind.folder(&xml),
+            source: xml
+                .at("source")
+                .cloned()
+                .unwrap_or_else(|| Element::new("source")),
+            named,
+            kind,
+        })
     }
 
-    /// All pools of the host that can hold disks now.
+    /// The same for what must be a file.
+    pub(crate) async fn open_files(session: &Session, name: &str, field: &str) -> Result<Self> {
+        let pool = Self::open(session, name, field).await?;
+        pool.kind
+            .must_be_files(name, "Images and small files cannot lie", field)?;
+        Ok(pool)
+    }
+
+    /// All pools of the host that can hold images now.
     pub(crate) async fn all(session: &Session) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         for named in session.pools().await? {
-            match Self::open(session, &named.name, "").await {
+            match Self::open_files(session, &named.name, "").await {
                 Ok(pool) => all.push(pool),
                 Err(error) if is_of_another_kind(&error) => {}
                 Err(error) => return Err(error),
@@ -91,6 +104,21 @@ impl Pool {
 
     pub(crate) fn name(&self) -> &str {
         &self.named.name
+    }
+
+    /// Refuses what only pools of files can do.
+    pub(crate) fn must_be_files(&self, what: &str) -> Result<()> {
+        self.kind.must_be_files(self.name(), what, "")
+    }
+
+    /// The name of a VM's disk in this pool.
+    pub(crate) fn disk_name(&self, uuid: Uuid, part: &str) -> String {
+        self.kind.disk_name(uuid, part)
+    }
+
+    /// How a domain is told of a volume.
+    pub(crate) fn place_of(&self, volume: &str) -> Place {
+        self.kind.place(self.path(volume), &self.source)
     }
 
     /// Where a volume of that name is or will be.
@@ -127,15 +155,27 @@ impl Pool {
         bytes: u64,
         thickness: Thickness,
     ) -> Result<()> {
-        let (allocation, how) = match thickness {
-            Thickness::Thin => (0, How::Empty),
-            Thickness::Thick => (bytes, How::Allocated),
+        let xml = self.disk(volume, bytes);
+        let (xml, how) = match (self.kind, thickness) {
+            (Kind::Files, Thickness::Thin) => (xml.holding(in_bytes("allocation", 0)), How::Empty),
+            (Kind::Files, Thickness::Thick) => {
+                (xml.holding(in_bytes("allocation", bytes)), How::Allocated)
+            }
+            // A volume group gives all at once, and Ceph whenever it is written to.
+            (Kind::Logical | Kind::Rbd, _) => (xml, How::Empty),
         };
-        let xml = described(volume, bytes, "qcow2").holding(in_bytes("allocation", allocation));
         self.make(session, volume, &xml, how).await.map(drop)
     }
 
-    /// A disk above another, which must not change any more.
+    /// A disk as this pool keeps it.
+    fn disk(&self, volume: &str, bytes: u64) -> Element {
+        match self.kind {
+            Kind::Files => described(volume, bytes, "qcow2"),
+            Kind::Logical | Kind::Rbd => raw(volume, bytes),
+        }
+    }
+
+    /// A disk above another, which must not change any more. Only files can be that.
     pub(crate) async fn overlay(
         &self,
         session: &Session,
@@ -152,8 +192,19 @@ impl Pool {
 
     /// A whole copy of another volume, made by libvirt itself.
     pub(crate) async fn copy(&self, session: &Session, volume: &str, from: &Volume) -> Result<()> {
-        let bytes = facts(session, from).await?.capacity;
-        let xml = described(volume, bytes, "qcow2");
+        self.copy_into(session, volume, from, 0).await
+    }
+
+    /// The same with so many bytes at least.
+    pub(crate) async fn copy_into(
+        &self,
+        session: &Session,
+        volume: &str,
+        from: &Volume,
+        least: u64,
+    ) -> Result<()> {
+        let bytes = facts(session, from).await?.capacity.max(least);
+        let xml = self.disk(volume, bytes);
         self.make(session, volume, &xml, How::Copy(from))
             .await
             .map(drop)
@@ -264,11 +315,23 @@ fn described(volume: &str, bytes: u64, format: &str) -> Element {
         .holding(Element::new("target").holding(format).holding(mode))
 }
 
+/// A volume that is raw because its pool knows nothing else.
+fn raw(volume: &str, bytes: u64) -> Element {
+    Element::new("volume")
+        .holding(Element::new("name").saying(volume))
+        .holding(in_bytes("capacity", bytes))
+}
+
 /// What a volume is.
 pub(crate) async fn facts(session: &Session, volume: &Volume) -> Result<Facts> {
     let xml = parse(&session.volume_xml(volume).await?)?.root;
+    let format = xml.attr_at("target/format", "type");
     Ok(Facts {
-        format: xml.attr_at("target/format", "type"),
+        format: if format.is_empty() {
+            "raw".to_owned()
+        } else {
+            format
+        },
         capacity: xml.text_at("capacity").parse().unwrap_or(0),
         allocation: xml.text_at("allocation").parse().unwrap_or(0),
         backing: xml.text_at("backingStore/path"),
@@ -289,8 +352,31 @@ pub(crate) async fn read(session: &Session, volume: &Volume) -> Result<Vec<u8>> 
 
 /// Makes a volume larger; one that is as large already stays so.
 pub(crate) async fn grow(session: &Session, volume: &Volume, bytes: u64) -> Result<()> {
-    if facts(session, volume).await?.capacity < bytes {
-        session.resize_volume(volume, bytes).await?;
+    if facts(session, volume).await?.capacity >= bytes {
+        return Ok(());
+    }
+    match session.resize_volume(volume, bytes).await {
+        Err(error) if error.is(code::NO_SUPPORT) => Err(grows_by_hand(volume, bytes)),
+        other => Ok(other?),
+    }
+}
+
+/// libvirt does not make logical volumes larger.
+fn grows_by_hand(volume: &Volume, bytes: u64) -> ProviderError {
+    errors::precondition(format!(
+        "libvirt cannot make volumes of the storage pool {pool} larger; on its host run lvextend --size {bytes}b on the volume {name}, and virsh pool-refresh {pool}",
+        pool = volume.pool,
+        name = volume.name
+    ))
+}
+
+/// Refuses if the volume of a running machine's block device is smaller: QEMU cannot make it larger.
+pub(crate) async fn must_have(session: &Session, path: &str, bytes: u64) -> Result<()> {
+    let Some(volume) = session.volume_at(path).await? else {
+        return Ok(());
+    };
+    if facts(session, &volume).await?.capacity < bytes {
+        return Err(grows_by_hand(&volume, bytes));
     }
     Ok(())
 }

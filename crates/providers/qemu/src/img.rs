@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::held::DiskFile;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::ChildStdout;
@@ -130,6 +132,15 @@ impl Img {
 
     /// Facts about a disk, which a running QEMU may have open.
     pub(crate) async fn info(&self, folder: &OpenDir, file: &str) -> Result<Info> {
+        self.described(folder, file).await
+    }
+
+    /// What snapshots inside a disk are counted by.
+    pub(crate) async fn file(&self, folder: &OpenDir, file: &str) -> Result<DiskFile> {
+        self.described(folder, file).await
+    }
+
+    async fn described<T: DeserializeOwned>(&self, folder: &OpenDir, file: &str) -> Result<T> {
         let arguments = ["info", "-U", "--output=json", "-f", "qcow2", file];
         let text = self
             .run("Looking at a disk", folder, &arguments, Length::Quick)

@@ -8,6 +8,7 @@ use polyvirt_contract::model::{
 };
 use polyvirt_contract::{ProviderError, Result, SnapshotId, TaskId};
 use polyvirt_provider_kit::guest::Quiet;
+use polyvirt_provider_kit::held;
 use serde_json::json;
 
 use crate::core::Core;
@@ -96,6 +97,7 @@ async fn take(core: &Core, vm: &Vm, id: SnapshotId, request: &SnapshotRequest) -
         },
         complete: false,
         taken: unix_seconds(),
+        bytes: 0,
     };
     vm.keep(|record| record.snapshots.push(snapshot))?;
     let taken = match live {
@@ -112,21 +114,40 @@ async fn take(core: &Core, vm: &Vm, id: SnapshotId, request: &SnapshotRequest) -
         }
     };
     match taken {
-        Ok(frozen) => vm.update(core, |record| {
-            let kept = record
-                .snapshots
-                .iter_mut()
-                .find(|snapshot| snapshot.id == id);
-            if let Some(kept) = kept {
-                (kept.complete, kept.frozen) = (true, frozen);
-            }
-            record.lineage.taken(&id);
-        }),
+        Ok(frozen) => {
+            let bytes = held(core, vm, &record, &id).await;
+            vm.update(core, |record| {
+                let kept = record
+                    .snapshots
+                    .iter_mut()
+                    .find(|snapshot| snapshot.id == id);
+                if let Some(kept) = kept {
+                    (kept.complete, kept.frozen, kept.bytes) = (true, frozen, bytes);
+                }
+                record.lineage.taken(&id);
+            })
+        }
         Err(error) => {
             discard(core, vm, &id).await?;
             Err(error)
         }
     }
+}
+
+/// What a snapshot holds that was just taken; 0 if that cannot be found out.
+async fn held(core: &Core, vm: &Vm, record: &Record, id: &SnapshotId) -> u64 {
+    let counted = async {
+        let folder = vm.dir.open_run()?;
+        let mut disks = Vec::new();
+        for file in files(record) {
+            disks.push(core.img.file(&folder, &file).await?);
+        }
+        Ok::<_, ProviderError>(held::bytes(&disks, id.as_str()))
+    };
+    counted.await.unwrap_or_else(|error| {
+        tracing::debug!(vm = %vm.uuid(), snapshot = %id, %error, "What a snapshot holds is not known");
+        0
+    })
 }
 
 async fn offline(core: &Core, vm: &Vm, record: &Record, how: &str, id: &SnapshotId) -> Result<()> {
@@ -173,8 +194,7 @@ fn state(snapshot: &Snapshot) -> SnapshotState {
         name: snapshot.name.clone(),
         description: snapshot.description.clone(),
         taken: snapshot.taken,
-        // It shares its blocks with the disks: what it takes alone is not known.
-        size_bytes: 0,
+        size_bytes: snapshot.bytes,
         contents: if snapshot.memory {
             SnapshotContents::DisksAndMemory
         } else {

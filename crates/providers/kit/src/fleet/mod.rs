@@ -2,8 +2,10 @@
 //!
 //! * [`choice`]: which host a VM goes to.
 //! * [`sent`]: VMs whose creation was sent to a host and whose fate is not certain.
-//! * [`running`]: moves of this life, how far they are, and how to stop them.
+//! * [`moves`]: requests, tasks and stops around a move.
+//! * [`running`]: moves of this life, and how far they are.
 
 pub mod choice;
+pub mod moves;
 pub mod running;
 pub mod sent;

@@ -19,6 +19,7 @@ const KEYS: &[&str] = &[
     "accel",
     "allowPlaintext",
     "devices",
+    "files",
     "host",
     "imageHosts",
     "instance",
@@ -85,6 +86,8 @@ pub struct LibvirtConfig {
     pub driver: String,
     /// The storage pool for disks and images of VMs that do not name one.
     pub pool: String,
+    /// The storage pool for small files and images of VMs whose own pool keeps no files; `None` for that one.
+    pub files: Option<String>,
     /// The network for cards that do not name one; `None` for the host's own address, without a way in.
     pub network: Option<String>,
     /// What guests run with.
@@ -200,6 +203,7 @@ impl LibvirtConfig {
             transport: transport(url, &parts, session)?,
             driver: format!("qemu://{}", parts.path),
             pool: "default".to_owned(),
+            files: None,
             network: None,
             accel: Accel::default(),
             image_hosts: Reach::default(),
@@ -291,6 +295,8 @@ impl LibvirtConfig {
         match key {
             "pool" if value.is_empty() => return Err(bad("the name of a storage pool")),
             "pool" => value.clone_into(&mut self.pool),
+            "files" if value.is_empty() => return Err(bad("the name of a storage pool")),
+            "files" => self.files = Some(value.to_owned()),
             "instance" => value.clone_into(&mut self.instance),
             "network" if value.is_empty() => return Err(bad("the name of a network")),
             "host" if value.is_empty() => return Err(bad("a name for the host")),

@@ -5,7 +5,7 @@ use polyvirt_contract::model::{ClassSpec, Firmware};
 use polyvirt_provider_kit::devices::DeviceAddress;
 use polyvirt_provider_kit::uuid::Uuid;
 
-use super::disk;
+use super::disk::{self, Place};
 use super::edit;
 use super::hostdev;
 use super::machine::AGENT;
@@ -33,10 +33,10 @@ pub(crate) struct New<'a> {
     pub(crate) class: &'a ClassSpec,
     pub(crate) virt: Virt,
     pub(crate) marks: &'a Marks,
-    /// The file of the first disk.
-    pub(crate) root: &'a str,
-    /// Places and files of the others.
-    pub(crate) disks: Vec<(String, String)>,
+    /// Where the first disk is.
+    pub(crate) root: &'a Place,
+    /// Where the guest sees the others, and where they are.
+    pub(crate) disks: Vec<(String, Place)>,
     pub(crate) nics: Vec<NicPart>,
     /// The file of the seed.
     pub(crate) seed: Option<String>,
@@ -165,7 +165,7 @@ fn devices(new: &New<'_>, extra: &Extra) -> Element {
     let data = new
         .disks
         .iter()
-        .map(|(target, path)| disk::element(target, path, &extra.disks));
+        .map(|(target, place)| disk::element(target, place, &extra.disks));
     Element::new("devices")
         .holding(root)
         .holding_all(data)

@@ -3,7 +3,7 @@
 use polyvirt_contract::model::ClassSpec;
 use polyvirt_provider_kit::check::MOST_CPUS;
 
-use super::disk;
+use super::disk::{self, Place};
 use super::nic::NicPart;
 use super::tuning::DiskTuning;
 use crate::xml::Element;
@@ -76,9 +76,9 @@ fn room_for_memory(domain: &mut Element, mib: u64, most: u64, cpus: u32) {
 }
 
 /// Adds a disk, or replaces the one in its place.
-pub(crate) fn put_disk(domain: &mut Element, target: &str, path: &str, tuning: &DiskTuning) {
+pub(crate) fn put_disk(domain: &mut Element, target: &str, place: &Place, tuning: &DiskTuning) {
     take_disk(domain, target);
-    let disk = disk::element(target, path, tuning);
+    let disk = disk::element(target, place, tuning);
     domain.edit("devices", |devices| {
         devices.push(disk);
     });
@@ -91,7 +91,7 @@ pub(crate) fn take_disk(domain: &mut Element, target: &str) {
     });
 }
 
-/// Gives a disk another file.
+/// Gives a disk another file or volume of the same kind.
 pub(crate) fn move_disk(domain: &mut Element, target: &str, path: &str) {
     domain.edit("devices", |devices| {
         for node in &mut devices.children {
@@ -99,7 +99,7 @@ pub(crate) fn move_disk(domain: &mut Element, target: &str, path: &str) {
                 && e.name == "disk"
                 && e.attr_at("target", "dev") == target
             {
-                e.edit("source", |source| source.set("file", path));
+                e.edit("source", |source| source.set(disk::named_by(source), path));
             }
         }
     });
@@ -203,7 +203,7 @@ mod tests {
             let nic = NicPart { mac: mac.clone(), model: "virtio".to_owned(), ..NicPart::default() };
             let target = format!("vd{letter}");
             let (_, text) = edited(|domain| {
-                put_disk(domain, &target, "/x", &DiskTuning::default());
+                put_disk(domain, &target, &Place::File("/x".to_owned()), &DiskTuning::default());
                 put_nic(domain, &nic);
                 take_nic(domain, &mac);
                 take_disk(domain, &target);

@@ -60,6 +60,8 @@ pub(crate) struct Marks {
     pub(crate) stage: Stage,
     /// Which provider makes it, while it is half made; empty if that was not said.
     pub(crate) maker: String,
+    /// Which provider has made its guest quiet and not let it go on yet. With a machine that runs only.
+    pub(crate) frozen_by: Option<String>,
     pub(crate) tags: Vec<String>,
     /// The last request of a user that was carried out.
     pub(crate) request: Option<RequestId>,
@@ -67,6 +69,8 @@ pub(crate) struct Marks {
     pub(crate) image: String,
     /// The pool of the first disk and of all that has no pool of its own.
     pub(crate) pool: String,
+    /// The pool of its small files, where that one keeps none; else empty.
+    pub(crate) files: String,
     /// Volumes of others that disks of this domain are overlays of.
     pub(crate) bases: Vec<String>,
     /// When the first disk was made above the last of these, as its volume tells: nothing was written to it as long as that is
@@ -94,10 +98,12 @@ impl Marks {
             owner: element.at("polyvirt:owner").map(owner),
             stage: stage(&attr("stage")),
             maker: attr("maker"),
+            frozen_by: element.get("frozenBy"),
             tags: texts("polyvirt:tag"),
             request: RequestId::non_empty(attr("request")),
             image: attr("image"),
             pool: attr("pool"),
+            files: attr("files"),
             bases: texts("polyvirt:base"),
             fresh: attr("fresh"),
             root_gib: attr("rootGiB").parse().unwrap_or(0),
@@ -117,6 +123,12 @@ impl Marks {
             .with("rootGiB", self.root_gib);
         if !self.maker.is_empty() {
             element.set("maker", &self.maker);
+        }
+        if !self.files.is_empty() {
+            element.set("files", &self.files);
+        }
+        if let Some(provider) = &self.frozen_by {
+            element.set("frozenBy", provider);
         }
         if !self.fresh.is_empty() {
             element.set("fresh", &self.fresh);
@@ -166,6 +178,15 @@ impl Marks {
         match self.moving {
             Some(Moving::To { was, .. }) => Some(was),
             _ => None,
+        }
+    }
+
+    /// The pool of its small files.
+    pub(crate) const fn files(&self) -> &String {
+        if self.files.is_empty() {
+            &self.pool
+        } else {
+            &self.files
         }
     }
 

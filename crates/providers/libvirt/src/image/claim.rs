@@ -7,6 +7,13 @@
 //!
 //! So whatever is cut, nothing is left in a pool once libvirt can be asked again, and what another provider makes there is left
 //! to it.
+//!
+//! What libvirt knows of a pool is not believed after a cut: whenever an upload ends, whole or not, it forgets all volumes and
+//! reads the pool anew in a thread of its own, and where that fails, half way or altogether, volumes are there that it does not
+//! show. So it is told to look again first, and what could not be cleared is tried again until it is.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use polyvirt_contract::Result;
 use polyvirt_provider_kit::uuid::hex;
@@ -18,9 +25,15 @@ use crate::core::Core;
 use crate::rpc::Session;
 use crate::storage::Pool;
 
+/// Pauses before what is left is cleared away again: the first, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// The turn of whoever does that. No pool has this name.
+const SWEEPER: &str = "";
+
 /// An image of ours that is not whole.
 pub(super) struct Claim<'a> {
-    core: &'a Core,
+    core: &'a Arc<Core>,
     pool: &'a Pool,
     id: &'a str,
 }
@@ -32,7 +45,7 @@ fn ending(core: &Core) -> String {
 }
 
 impl<'a> Claim<'a> {
-    pub(super) const fn new(core: &'a Core, pool: &'a Pool, id: &'a str) -> Self {
+    pub(super) const fn new(core: &'a Arc<Core>, pool: &'a Pool, id: &'a str) -> Self {
         Self { core, pool, id }
     }
 
@@ -53,12 +66,22 @@ impl<'a> Claim<'a> {
         self.pool.write(session, &self.volume(), &[0; 512]).await
     }
 
-    /// Takes the claim away, and all that is not whole. If libvirt cannot be asked now, the next session does it.
+    /// Takes the claim away, and all that is not whole: now, or as soon as libvirt can be asked.
     pub(super) async fn settle(&self) {
-        let settled = async { self.clear(&self.core.session().await?).await };
-        if let Err(error) = settled.await {
-            tracing::warn!(image = self.id, pool = self.pool.name(), %error, "Half an image is left for the next session to remove");
+        if let Err(error) = self.settle_now().await {
+            tracing::warn!(image = self.id, pool = self.pool.name(), %error, "Half an image is left, to be removed later");
+            sweep_later(self.core);
         }
+    }
+
+    async fn settle_now(&self) -> Result<()> {
+        let session = self.core.session().await?;
+        if self.is_whole(&session).await? {
+            return self.clear(&session).await;
+        }
+        let seen = self.pool.refresh(&session).await;
+        self.clear(&session).await?;
+        seen
     }
 
     /// Removes an image that is whole.
@@ -69,8 +92,12 @@ impl<'a> Claim<'a> {
         self.clear(session).await
     }
 
+    async fn is_whole(&self, session: &Session) -> Result<bool> {
+        Ok(self.pool.find(session, &mark_of(self.id)).await?.is_some())
+    }
+
     async fn clear(&self, session: &Session) -> Result<()> {
-        let is_whole = self.pool.find(session, &mark_of(self.id)).await?.is_some();
+        let is_whole = self.is_whole(session).await?;
         self.pool.remove(session, &part_of(self.id)).await?;
         if !is_whole {
             self.pool.remove(session, &volume_of(self.id)).await?;
@@ -79,22 +106,73 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Removes what an earlier session or an earlier life has left half made.
-pub(crate) async fn sweep(core: &Core) -> Result<()> {
+/// Removes what an earlier session or an earlier life has left half made. What cannot be removed now is tried again.
+pub(crate) async fn sweep(core: &Arc<Core>) {
+    if let Err(error) = sweep_once(core).await {
+        tracing::debug!(%error, "Not all pools could be looked at for half images");
+        sweep_later(core);
+    }
+}
+
+/// The number of images that somebody is at, who clears up by himself.
+async fn sweep_once(core: &Arc<Core>) -> Result<usize> {
     let session = core.session().await?;
-    let ending = ending(core);
+    let mut busy = 0;
     for pool in Pool::all(&session).await? {
         for volume in pool.list(&session).await? {
-            let Some(id) = volume.name.strip_suffix(&ending) else {
+            let Some(id) = volume.name.strip_suffix(&ending(core)) else {
                 continue;
             };
             let claim = Claim::new(core, &pool, id);
-            // Somebody who is at it clears up by himself.
-            if let Some(_alone) = core.images.now(&claim.key()) {
-                tracing::info!(image = id, pool = pool.name(), "Removing half an image");
-                claim.clear(&session).await?;
-            }
+            let Some(_alone) = core.images.now(&claim.key()) else {
+                busy += 1;
+                continue;
+            };
+            tracing::info!(image = id, pool = pool.name(), "Removing half an image");
+            // Its mark might be there and not shown.
+            pool.refresh(&session).await?;
+            claim.clear(&session).await?;
         }
+    }
+    Ok(busy)
+}
+
+/// Sweeps until nothing is left, unless somebody does already.
+fn sweep_later(core: &Arc<Core>) {
+    let Some(alone) = core.images.now(SWEEPER) else {
+        return;
+    };
+    let (stop, core) = (core.stop.clone(), core.clone());
+    tokio::spawn(async move {
+        let _alone = alone;
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = keep_sweeping(&core) => {}
+        }
+    });
+}
+
+async fn keep_sweeping(core: &Arc<Core>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        let swept = async {
+            look_again(core).await?;
+            sweep_once(core).await
+        };
+        match swept.await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "Half an image may be left still"),
+        }
+    }
+}
+
+async fn look_again(core: &Core) -> Result<()> {
+    let session = core.session().await?;
+    for pool in Pool::all(&session).await? {
+        pool.refresh(&session).await?;
     }
     Ok(())
 }

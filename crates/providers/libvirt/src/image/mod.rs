@@ -3,6 +3,7 @@
 //! libvirt cannot rename a volume, so an image is whole when the small volume beside it says so, which is made last and
 //! goes first.
 
+mod ceph;
 mod claim;
 mod send;
 
@@ -22,6 +23,7 @@ use crate::core::{Core, Vm};
 use crate::errors;
 use crate::rpc::{Session, Volume};
 use crate::storage::{self, Pool};
+pub(crate) use ceph::within;
 use claim::Claim;
 pub(crate) use claim::sweep;
 
@@ -134,7 +136,7 @@ pub(crate) async fn prepare(core: &Arc<Core>, request: &PrepareImage) -> Result<
     let name = [pool, &request.storage_hint, &core.config.pool];
     let name = name.into_iter().find(|name| !name.is_empty());
     let field = "spec.source.libvirt.storagePool";
-    let pool = Pool::open(&session, name.map_or("", String::as_str), field).await?;
+    let pool = Pool::open_files(&session, name.map_or("", String::as_str), field).await?;
     let source = asked.source(&session).await?.ok_or_else(|| {
         ProviderError::invalid("spec.source", "The image names no path and no URL")
     })?;
@@ -304,15 +306,15 @@ fn begin(core: &Arc<Core>, pool: &Pool, source: Source) -> Begun {
 }
 
 /// Cut short anywhere, it begins anew: what is there without its mark is replaced, and goes if nobody asks for it again.
-async fn make(core: &Core, pool: &Pool, source: &Source, progress: &Progress) -> Result<()> {
+async fn make(core: &Arc<Core>, pool: &Pool, source: &Source, progress: &Progress) -> Result<()> {
     let claim = Claim::new(core, pool, &source.id);
     let _alone = claim.turn().await;
     let session = core.session().await?;
     if find(&session, pool, &source.id).await?.is_some() {
         return Ok(());
     }
-    claim.put(&session).await?;
     let made = async {
+        claim.put(&session).await?;
         bring(core, &session, pool, source, progress).await?;
         pool.write(&session, &mark_of(&source.id), &[0; 512]).await
     };

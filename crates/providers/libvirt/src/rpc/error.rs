@@ -6,10 +6,12 @@ use polyvirt_contract::{ErrorKind, ProviderError};
 use super::xdr::{self, Decode, Reader, XdrError};
 
 /// Words by which a full storage shows, whoever says them.
-const FULL: [&str; 3] = [
+const FULL: [&str; 4] = [
     "No space left on device",
     "Disk quota exceeded",
     "too big for",
+    // Of a volume group.
+    "insufficient free space",
 ];
 
 /// Numbers of libvirt's errors that something depends on.

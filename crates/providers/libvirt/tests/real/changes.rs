@@ -69,11 +69,13 @@ async fn a_running_guest_grows_and_goes_back() {
         (snapshots.len(), snapshots[0].guest),
         (1, GuestDisks::Quiet)
     );
+    assert!(snapshots[0].size_bytes > 0, "{snapshots:?}");
     let later = SnapshotRequest {
         name_hint: "later".to_owned(),
         ..request
     };
     let later = take(&lab, &vm, later).await;
+    sizes_are_told(&lab, &vm, SnapshotContents::DisksAndMemory, &later).await;
     assert_eq!(parent_of(&lab, &vm, &later).await, Some(taken.clone()));
     lab.done(lab.provider.snapshot_revert(&vm, &taken).await)
         .await;
@@ -82,6 +84,7 @@ async fn a_running_guest_grows_and_goes_back() {
         (state.power, state.owner.clone()),
         (PowerState::Off, vm.owner.clone())
     );
+    sizes_are_told(&lab, &vm, SnapshotContents::Disks, &later).await;
     lab.done(lab.provider.snapshot_delete(&vm, &taken).await)
         .await;
     assert_eq!(parent_of(&lab, &vm, &later).await, None);
@@ -106,6 +109,30 @@ async fn take(lab: &Lab, vm: &VmRef, request: SnapshotRequest) -> SnapshotId {
     let taken = taken.expect("taken");
     lab.done(Ok(taken.task)).await;
     taken.id
+}
+
+/// Takes another snapshot, which holds its disks, and with memory more than one without, and takes it away.
+async fn sizes_are_told(lab: &Lab, vm: &VmRef, contents: SnapshotContents, of_disks: &SnapshotId) {
+    let request = SnapshotRequest {
+        name_hint: "counted".to_owned(),
+        contents,
+        ..SnapshotRequest::default()
+    };
+    let counted = take(lab, vm, request).await;
+    let held = async |id: &SnapshotId| {
+        let snapshots = lab.state(vm).await.snapshots.expect("told");
+        let found = snapshots.into_iter().find(|s| s.id == *id);
+        found.expect("there").size_bytes
+    };
+    let (bytes, disks) = (held(&counted).await, held(of_disks).await);
+    println!("{contents:?}: {bytes} bytes; disks alone {disks}");
+    let memory = match contents {
+        SnapshotContents::DisksAndMemory => disks + (16 << 20),
+        SnapshotContents::Disks => 0,
+    };
+    assert!(disks > 0 && bytes > memory, "{disks}, {bytes}");
+    lab.done(lab.provider.snapshot_delete(vm, &counted).await)
+        .await;
 }
 
 async fn parent_of(lab: &Lab, vm: &VmRef, id: &SnapshotId) -> Option<SnapshotId> {

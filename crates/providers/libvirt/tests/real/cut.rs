@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use polyvirt_contract::model::{ImageOrigin, PrepareImage};
@@ -18,7 +18,9 @@ use crate::lab::guest_image;
 use crate::openssh::{Server, listens, make_key, serve};
 use crate::storage;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
+/// After so long it is looked whether libvirt answers at all.
+const STUCK: Duration = Duration::from_secs(20);
 const NEVER: u64 = u64::MAX;
 
 /// A wire that breaks when so many more bytes have gone to the server.
@@ -26,6 +28,8 @@ const NEVER: u64 = u64::MAX;
 struct Wire {
     port: u16,
     left: Arc<AtomicU64>,
+    /// Whether nobody comes through once it has broken.
+    stays_broken: Arc<AtomicBool>,
 }
 
 impl Wire {
@@ -34,10 +38,14 @@ impl Wire {
         let wire = Self {
             port: listener.local_addr().expect("bound").port(),
             left: Arc::new(AtomicU64::new(NEVER)),
+            stays_broken: Arc::default(),
         };
         let passes = wire.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if passes.stays_broken.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else {
                     continue;
                 };
@@ -84,6 +92,11 @@ impl Wire {
 
     fn break_after(&self, bytes: u64) {
         self.left.store(bytes, Ordering::Relaxed);
+    }
+
+    fn break_no_more(&self) {
+        self.left.store(NEVER, Ordering::Relaxed);
+        self.stays_broken.store(false, Ordering::Relaxed);
     }
 
     fn is_broken(&self) -> bool {
@@ -148,8 +161,13 @@ impl Remote {
 
     async fn until(&self, what: &str, fits: impl Fn(&[String]) -> bool) {
         let deadline = Instant::now() + PATIENCE;
+        let mut looks = Instant::now() + STUCK;
         while !fits(&self.files()) {
             assert!(Instant::now() < deadline, "{what}: {:?}", self.files());
+            if looks < Instant::now() {
+                self.host.restart_if_stuck();
+                looks = Instant::now() + STUCK;
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -195,31 +213,83 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length / 8).flat_map(|_| next()).collect()
 }
 
+impl Remote {
+    /// Asked for again it comes through: the image and its mark are there, and nothing else.
+    async fn comes_through(&self, provider: &Libvirt, url: &str, format: &str) {
+        self.wire.break_no_more();
+        prepared(provider, url, format).await.expect("brought");
+        self.until("the image and its mark", |files| files.len() == 2)
+            .await;
+        for file in self.files() {
+            assert!(!file.contains(".by-"), "still being made: {file}");
+            self.host.virsh(&["vol-delete", "--pool", "default", &file]);
+        }
+    }
+}
+
+/// Whether others can come through at once where a wire broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Break {
+    Short,
+    Long,
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ssh_that_is_cut_in_mid_upload_leaves_nothing_behind() {
     let remote = Remote::start().await;
     let provider = Libvirt::open(remote.config.clone());
     provider.validate().await.expect("reached");
     let guest = std::fs::read(guest_image()).expect("readable");
-    for (format, bytes) in [("qcow2", guest), ("raw", noise(16 << 20))] {
+    let cases = [
+        ("qcow2", guest, Break::Short),
+        ("raw", noise(8 << 20), Break::Short),
+        ("raw", noise(4 << 20), Break::Long),
+    ];
+    for (format, bytes, long) in cases {
+        // All bytes go over the wire as they are, so this is in the middle of them.
+        let middle = u64::try_from(bytes.len() / 2).expect("small");
         let url = storage::serve(bytes).await;
-        remote.wire.break_after(5 << 20);
+        let is_long = long == Break::Long;
+        remote.wire.stays_broken.store(is_long, Ordering::Relaxed);
+        remote.wire.break_after(middle);
         let error = prepared(&provider, &url, format).await.expect_err("cut");
         println!("{format}: {error}");
         assert_eq!(error.kind, ErrorKind::Unavailable, "{error:?}");
         assert!(remote.wire.is_broken(), "it was cut in the middle");
+        remote.wire.break_no_more();
         remote
             .until("it is cleared away", <[String]>::is_empty)
             .await;
-        // Asked for again it comes through.
-        prepared(&provider, &url, format).await.expect("brought");
-        let files = remote.files();
-        assert_eq!(files.len(), 2, "the image and its mark: {files:?}");
-        for file in files {
-            remote
-                .host
-                .virsh(&["vol-delete", "--pool", "default", &file]);
-        }
+        remote.comes_through(&provider, &url, format).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ssh_that_is_cut_at_the_end_of_an_upload_leaves_a_whole_image_or_none() {
+    let remote = Remote::start().await;
+    let provider = Libvirt::open(remote.config.clone());
+    provider.validate().await.expect("reached");
+    // SSH adds less than a hundredth: around that the last bytes pass, then the mark is made, and the claim goes.
+    for thousandths in [1000, 1004, 1008, 1012] {
+        let bytes = noise(2 << 20);
+        let end = u64::try_from(bytes.len()).expect("small") * thousandths / 1000;
+        let url = storage::serve(bytes).await;
+        remote.wire.break_after(end);
+        let ended = prepared(&provider, &url, "raw").await;
+        println!("{thousandths} thousandths: {ended:?}");
+        let cut = ended.as_ref().err().map(|error| error.kind);
+        assert!(matches!(cut, None | Some(ErrorKind::Unavailable)));
+        let whole = |files: &[String]| files.iter().any(|name| name.ends_with(".ok"));
+        remote
+            .until("all of it, or nothing", |files| {
+                files.is_empty() || files.len() == 2 && whole(files)
+            })
+            .await;
+        assert!(
+            cut.is_some() || whole(&remote.files()),
+            "done and not there"
+        );
+        remote.comes_through(&provider, &url, "raw").await;
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::also::{Also, group_folder};
+
 /// How long the daemon may take on a busy machine. The first one asks QEMU what it can do, which is kept for the others.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -19,6 +21,7 @@ pub struct Host {
     /// More lines for QEMU's driver.
     driver: String,
     network: Network,
+    also: Also,
 }
 
 /// Whose network cards the daemon sees.
@@ -60,6 +63,7 @@ impl Host {
             network: Network::Named(name_space.to_owned()),
             folder,
             run: memory(),
+            also: Also::Nothing,
         }
         .begun()
     }
@@ -70,14 +74,57 @@ impl Host {
     }
 
     fn made(settings: &str, network: Network) -> Self {
+        Self::having(settings, network, Also::Nothing)
+    }
+
+    /// One with a storage pool `fast` that is a volume group.
+    pub fn with_group() -> Self {
+        assert!(
+            Path::new("/usr/sbin/lvm").exists(),
+            "no lvm2; run hack/packages.sh"
+        );
+        let name = format!("polyvirt-{}", std::process::id());
+        let host = Self::having(QUIET, Network::Shared, Also::Group(name.clone()));
+        let folder = group_folder(&name);
+        let define = ["pool-define-as", "fast", "logical", "--source-name"];
+        let where_it_is = [name.as_str(), "--target", folder.as_str()];
+        host.virsh(&[&define[..], &where_it_is[..]].concat());
+        host.virsh(&["pool-start", "fast"]);
+        host
+    }
+
+    /// One with a switch, in a network name space of its own.
+    pub fn with_switch() -> Self {
+        assert!(
+            Path::new("/usr/sbin/ovs-vswitchd").exists(),
+            "no openvswitch-switch; run hack/packages.sh"
+        );
+        Self::having(QUIET, Network::Own, Also::Switch)
+    }
+
+    fn having(settings: &str, network: Network, also: Also) -> Self {
         Self {
             folder: tempfile::tempdir().expect("a folder"),
             run: memory(),
             settings: settings.to_owned(),
             driver: String::new(),
             network,
+            also,
         }
         .begun()
+    }
+
+    /// Runs a command where the daemon runs.
+    pub fn inside(&self, command: &[&str]) {
+        let pid = std::fs::read_to_string(self.path("libvirtd.pid")).expect("it runs");
+        let ran = Command::new("nsenter")
+            .args(["--mount", "--target", pid.trim()])
+            .args(command)
+            .status();
+        assert!(
+            ran.expect("util-linux is installed").success(),
+            "{command:?}"
+        );
     }
 
     fn begun(self) -> Self {
@@ -121,10 +168,11 @@ impl Host {
             Network::Named(name) => format!("hostname {name}\n"),
             Network::Shared | Network::Own => String::new(),
         };
+        let also = self.also.lines(self.folder.path());
         write(
             "start.sh",
             format!(
-                "set -e\nip link set lo up\n{name}mount --make-rprivate /\n{mounts}\nmkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
+                "set -e\nip link set lo up\n{name}mount --make-rprivate /\n{mounts}\n{also}mkdir -p /var/cache/libvirt; mount --bind {} /var/cache/libvirt\nmount -t tmpfs -o size=24m tmpfs {}\nexec libvirtd --listen --pid-file {}\n",
                 cache.display(),
                 small.display(),
                 pid.display()
@@ -215,6 +263,21 @@ impl Host {
         }
     }
 
+    /// Does what an administrator has to after libvirt 11.3 has locked itself out: where a connection ends while bytes of a
+    /// stream are still waiting to be written, the thread that serves all others takes a lock that it has already
+    /// (`daemonStreamEvent`, `virNetServerClientClose`).
+    pub fn restart_if_stuck(&self) {
+        let answers = Command::new("timeout")
+            .args(["10", "virsh", "-q", "-c", &self.plain_url(), "list"])
+            .stdout(Stdio::null())
+            .status();
+        if !answers.expect("timeout is installed").success() {
+            println!("libvirt has locked itself out");
+            self.kill();
+            self.run();
+        }
+    }
+
     /// The endpoint in words of libvirt's own tools.
     pub fn plain_url(&self) -> String {
         format!("qemu+unix:///system?socket={}", self.socket().display())
@@ -285,10 +348,11 @@ impl Drop for Host {
                 kill(&file);
             }
         }
+        self.also.end(self.folder.path());
     }
 }
 
-fn kill(pid_file: &Path) {
+pub fn kill(pid_file: &Path) {
     let text = std::fs::read_to_string(pid_file).unwrap_or_default();
     let pid = text.trim().parse().ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {

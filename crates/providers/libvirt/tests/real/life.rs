@@ -8,7 +8,9 @@ use polyvirt_contract::model::{ConsoleKind, Owner, PowerOp, PowerState, UserData
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, Provider as _};
 
+use crate::host::Host;
 use crate::lab::{Lab, next, owner, told};
+use crate::switch;
 
 const FOREIGN: &str = "<domain type='qemu'><name>theirs</name><uuid>0a1b2c3d-0000-4000-8000-0000000000ff</uuid><memory unit='MiB'>64</memory><os><type machine='q35'>hvm</type></os><features><acpi/></features></domain>";
 
@@ -21,18 +23,20 @@ fn define_foreign(lab: &Lab) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_lives_and_others_are_left_alone() {
-    let lab = Lab::new().await;
+    let lab = Lab::on(Host::with_switch()).await;
     let theirs = define_foreign(&lab);
     let mut stream = lab.watch().await;
     let mut desired = lab.desired("web", 1);
     let script = "#!/bin/sh\necho seeded > /tmp/seeded\n";
     desired.user_data = Some(UserData::CloudInit(Bytes::from(script)));
     desired.tags = vec!["blue & <green>".to_owned()];
+    switch::plug(&mut desired);
     let vm = lab.create(&desired).await;
     let state = lab.boot(&vm).await;
     assert_eq!(state.owner, desired.owner);
     assert_eq!(state.details["tags"], "blue & <green>");
     lab.until_runs(&vm, "grep -q seeded /tmp/seeded").await;
+    switch::is_in_its_vlan(&lab, &vm).await;
     told(&mut stream, |state| {
         state.id == vm.id && !state.ips.is_empty()
     })

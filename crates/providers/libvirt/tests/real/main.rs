@@ -10,6 +10,7 @@
     reason = "helpers of tests are tests too"
 )]
 
+mod also;
 mod bare;
 mod changes;
 mod conformance;
@@ -18,6 +19,7 @@ mod cut;
 mod deaths;
 mod devices;
 mod downtime;
+mod frozen;
 mod growth;
 mod host;
 mod hosts;
@@ -31,10 +33,12 @@ mod modern;
 mod moving;
 mod openssh;
 mod pair;
+mod pools;
 mod rest;
 mod sasl;
 mod ssh;
 mod storage;
+mod switch;
 mod ways;
 mod wire;
 mod words;

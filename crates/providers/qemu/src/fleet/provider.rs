@@ -261,11 +261,11 @@ impl Provider for Fleet {
     }
 
     async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
-        self.move_progress(task)
+        self.moves.progress(task)
     }
 
     async fn cancel_migration(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
-        self.stop_move(vm, request)
+        self.moves.stop(vm, request)
     }
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {

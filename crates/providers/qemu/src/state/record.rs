@@ -159,6 +159,9 @@ pub(crate) struct Snapshot {
     /// Seconds since 1970; 0 in records of older versions.
     #[serde(default)]
     pub(crate) taken: i64,
+    /// What it holds in bytes; 0 in records of older versions.
+    #[serde(default)]
+    pub(crate) bytes: u64,
 }
 
 /// On which side of a move a VM is.

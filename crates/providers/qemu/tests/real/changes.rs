@@ -113,6 +113,16 @@ async fn snapshot(lab: &Lab, vm: &VmRef, name: &str, contents: SnapshotContents)
     taken.id
 }
 
+/// What a guest has in its memory at least.
+const MEMORY: u64 = 16 << 20;
+
+/// What a snapshot is said to hold.
+async fn held(lab: &Lab, vm: &VmRef, id: &SnapshotId) -> u64 {
+    let snapshots = lab.state(vm).await.snapshots.expect("told");
+    let found = snapshots.into_iter().find(|s| s.id == *id);
+    found.expect("there").size_bytes
+}
+
 /// Memory, disk, and the CPUs and memory that were added while it ran come back.
 async fn goes_back_with_memory(lab: &Lab, vm: &VmRef) {
     lab.run(
@@ -120,7 +130,12 @@ async fn goes_back_with_memory(lab: &Lab, vm: &VmRef) {
         "echo before > /run/word; echo before > /data/word; sync",
     )
     .await;
+    let disks = snapshot(lab, vm, "disks", SnapshotContents::Disks).await;
     let id = snapshot(lab, vm, "with-memory", SnapshotContents::DisksAndMemory).await;
+    let (alone, both) = (held(lab, vm, &disks).await, held(lab, vm, &id).await);
+    assert!(alone > 0 && both > alone + MEMORY, "{alone}, {both}");
+    lab.done(lab.provider.snapshot_delete(vm, &disks).await)
+        .await;
     lab.run(vm, "echo after > /run/word; echo after > /data/word; sync")
         .await;
     lab.done(lab.provider.snapshot_revert(vm, &id).await).await;

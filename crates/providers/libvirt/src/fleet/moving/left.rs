@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polyvirt_contract::Result;
+use polyvirt_provider_kit::fleet::moves::{key, unless_stopped};
 use polyvirt_provider_kit::guest::Told;
 use polyvirt_provider_kit::uuid::Uuid;
 
 use super::settle::OtherEnd;
-use super::{Route, Verdict, came_to_nothing, key, provider_stops, settle, unsettled};
+use super::{Route, Verdict, came_to_nothing, settle, unsettled};
 use crate::core::Core;
 use crate::errors;
 
@@ -53,12 +54,9 @@ async fn settle_at_connect(core: &Arc<Core>, cores: &Arc<[Arc<Core>]>) {
 fn settle_later(source: &Arc<Core>, cores: &Arc<[Arc<Core>]>, uuid: Uuid, peer: String) {
     let (source, cores) = (source.clone(), cores.clone());
     let tasks = source.tasks.clone();
-    tasks.begin(&key(uuid), |_| async move {
+    tasks.begin(&key(&uuid), |_| async move {
         let stop = source.stop.clone();
-        tokio::select! {
-            () = stop.cancelled() => Err(provider_stops()),
-            settled = settle_alone(source, &cores, uuid, peer) => settled,
-        }
+        unless_stopped(stop, settle_alone(source, &cores, uuid, peer)).await
     });
 }
 

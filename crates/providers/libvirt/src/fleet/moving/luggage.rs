@@ -15,7 +15,7 @@ use crate::domain::disk::DiskPart;
 use crate::domain::{Copied, DiskMark, Machine, Marks};
 use crate::rpc::Session;
 use crate::seed::{documents_volume, ignition_volume, seed_volume};
-use crate::storage::{self, Pool, Thickness};
+use crate::storage::{self, Kind, Pool, Thickness};
 use crate::{core::Core, errors};
 
 /// Both sides of a pool.
@@ -101,7 +101,7 @@ impl Luggage {
     }
 
     fn add_ignition(&mut self, uuid: Uuid, marks: &Marks) {
-        let Some(twin) = self.twins.get(&marks.pool).filter(|twin| !twin.shared) else {
+        let Some(twin) = self.twins.get(marks.files()).filter(|twin| !twin.shared) else {
             return;
         };
         let volume = ignition_volume(uuid);
@@ -158,6 +158,7 @@ impl Luggage {
         let apart = twin(&marks.pool).is_some_and(|twin| !twin.shared);
         Marks {
             pool: there(&marks.pool),
+            files: there(&marks.files),
             disks: marks.disks.iter().map(disk).collect(),
             // A copy of the first disk stands alone: neither image nor layers are below it.
             image: if apart {
@@ -214,7 +215,17 @@ impl Twin {
             Ok(pool) => pool,
             Err(_) => Pool::open(&both.there, &target.config.pool, field).await?,
         };
-        let shared = sees(both, &here, &there, uuid).await?;
+        let shared = match here.kind {
+            Kind::Files => {
+                there.must_be_files("Files of the VM cannot be copied: its disks would lie")?;
+                sees(both, &here, &there, uuid).await?
+            }
+            Kind::Rbd => is_same_ceph(&here, &there)?,
+            Kind::Logical => {
+                here.must_be_files("The VM cannot be moved: its disks lie")?;
+                false
+            }
+        };
         if shared && here.path("") != there.path("") {
             return Err(errors::precondition(format!(
                 "Both hosts have the files of the storage pool {name}, but not at the same path, and disks know their layers by path; mount it at the same path on both"
@@ -226,6 +237,17 @@ impl Twin {
             shared,
         })
     }
+}
+
+/// Both hosts have what is in Ceph, if they mean the same pool of it.
+fn is_same_ceph(here: &Pool, there: &Pool) -> Result<bool> {
+    if here.place_of("") == there.place_of("") {
+        return Ok(true);
+    }
+    Err(errors::precondition(format!(
+        "The other host has no storage pool {} of the same Ceph; define it there too",
+        here.name()
+    )))
 }
 
 /// Whether a file that is written here is seen there.
@@ -269,6 +291,7 @@ fn ours(machine: &Machine) -> Result<Marks> {
 fn pools(marks: &Marks) -> Vec<String> {
     let mut names: Vec<String> = marks.disks.iter().map(|disk| disk.pool.clone()).collect();
     names.push(marks.pool.clone());
+    names.push(marks.files.clone());
     names.sort();
     names.dedup();
     names.retain(|name| !name.is_empty());

@@ -32,10 +32,10 @@ mod wish;
 
 use std::sync::Arc;
 
-use polyvirt_contract::model::{MigrateVm, MigrationMode, MigrationProgress, PowerState, VmRef};
-use polyvirt_contract::{ErrorKind, ProviderError, RequestId, Result, TaskId};
+use polyvirt_contract::model::{MigrateVm, MigrationMode, PowerState, VmRef};
+use polyvirt_contract::{Result, TaskId};
 use polyvirt_provider_kit::fleet::choice;
-use polyvirt_provider_kit::fleet::running::{Running, Stage};
+use polyvirt_provider_kit::fleet::running::Running;
 use polyvirt_provider_kit::guest::Told;
 use polyvirt_provider_kit::tasks::Progress;
 use polyvirt_provider_kit::uuid::Uuid;
@@ -74,8 +74,8 @@ impl Fleet {
         if served(&found, request.request.as_ref()) {
             return Ok(None);
         }
-        if let Some(begun) = source.tasks.find(&key(found.uuid)) {
-            self.must_be_same(found.uuid, request.request.as_ref())?;
+        let asked = request.request.as_ref();
+        if let Some(begun) = self.moves.under_way(&source.tasks, found.uuid, asked)? {
             return begun.answer().await;
         }
         let candidates = self.candidates().await;
@@ -98,71 +98,13 @@ impl Fleet {
     async fn begin_move(&self, route: Route, request: MigrateVm) -> Result<Option<TaskId>> {
         let hosts = (route.source_host.clone(), route.target_host.clone());
         let running = Running::new(route.uuid, request.request.clone(), hosts);
-        let (source, in_task) = (route.source.clone(), Ended(running.clone()));
-        let begun = source.tasks.begin(&key(route.uuid), |progress| async move {
-            let stop = route.source.stop.clone();
-            tokio::select! {
-                () = stop.cancelled() => Err(provider_stops()),
-                moved = route.carry(&request, &in_task.0, &progress) => moved,
-            }
-        });
-        let id = begun.id().clone();
-        self.moves.remember(id.clone(), running);
-        // Told even of one that is over by then: it is by its task that one asks how it went.
-        begun.answer().await.map(|_| Some(id))
+        let source = route.source.clone();
+        let office = (&source.tasks, source.stop.clone());
+        let carry = |running: Arc<Running>, progress: Progress| async move {
+            route.carry(&request, &running, &progress).await
+        };
+        self.moves.begin(office, running, carry).await
     }
-
-    /// One VM goes one way at a time.
-    fn must_be_same(&self, uuid: Uuid, request: Option<&RequestId>) -> Result<()> {
-        let running = self.moves.of_vm(uuid);
-        if running.is_some_and(|running| running.request.as_ref() == request) {
-            return Ok(());
-        }
-        let message = format!("The VM {uuid} is being moved already; wait for that, or stop it");
-        Err(errors::precondition(message))
-    }
-
-    /// How far a move is.
-    pub(super) fn move_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
-        let found = self.moves.of_task(task);
-        let absent = || ProviderError::not_found(format!("The move {task}"));
-        Ok(found.ok_or_else(absent)?.progress())
-    }
-
-    /// Stops a move, if that can still be done.
-    pub(super) fn stop_move(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
-        let uuid = Uuid::parse(vm.id.as_str());
-        let found = uuid.and_then(|uuid| self.moves.of_vm(uuid));
-        let running = found.filter(|running| running.request.as_ref() == Some(request));
-        let absent = || ProviderError::not_found(format!("A move for the request {request}"));
-        let running = running.ok_or_else(absent)?;
-        if running.stage() != Stage::Open {
-            let message = "The guest is about to go on at its target, which cannot be taken back";
-            return Err(errors::precondition(message));
-        }
-        running.stop.cancel();
-        Ok(())
-    }
-}
-
-/// Says that a move is over, however it ends.
-struct Ended(Arc<Running>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
-fn key(uuid: Uuid) -> String {
-    format!("migrate {uuid}")
-}
-
-fn provider_stops() -> ProviderError {
-    ProviderError::new(
-        ErrorKind::Unavailable,
-        "The provider stops, and the move with it",
-    )
 }
 
 impl Route {

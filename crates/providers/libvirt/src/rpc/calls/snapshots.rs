@@ -64,8 +64,8 @@ impl Connection {
         Ok(list)
     }
 
-    pub(crate) async fn snapshot_xml(&self, snapshot: &Snapshot) -> Answer<String> {
-        let arguments = (snapshot, 0_u32);
+    pub(crate) async fn snapshot_xml(&self, snapshot: &Snapshot, flags: u32) -> Answer<String> {
+        let arguments = (snapshot, flags);
         nullable(self.call(p::DOMAIN_SNAPSHOT_GET_XML_DESC, &arguments).await)
     }
 

@@ -32,9 +32,9 @@ use polyvirt_contract::model::{
     Handover, Luggage, MigrateVm, MigrationPhase, MigrationProgress, MoveDecision, MoveSecret,
     Sending, SettleMove, VmRef,
 };
-use polyvirt_contract::{ErrorKind, MoveId, ProviderError, RequestId, Result, TaskId, VmId};
+use polyvirt_contract::{ErrorKind, MoveId, ProviderError, Result, TaskId, VmId};
 use polyvirt_provider_kit::fleet::choice;
-use polyvirt_provider_kit::fleet::running::{Running, Stage};
+use polyvirt_provider_kit::fleet::running::Running;
 use polyvirt_provider_kit::tasks::Progress;
 use polyvirt_provider_kit::uuid::Uuid;
 
@@ -71,8 +71,8 @@ impl Fleet {
             return Ok(None);
         }
         let uuid = Uuid::parse(vm.id.as_str()).ok_or_else(absent)?;
-        if let Some(begun) = self.tasks.find(&key(&vm.id)) {
-            self.must_be_same(uuid, request.request.as_ref())?;
+        let asked = request.request.as_ref();
+        if let Some(begun) = self.moves.under_way(&self.tasks, uuid, asked)? {
             return begun.answer().await;
         }
         let candidates = self.candidates().await;
@@ -97,70 +97,12 @@ impl Fleet {
     ) -> Result<Option<TaskId>> {
         let hosts = (route.source.name(), route.target.name());
         let running = Running::new(uuid, request.request.clone(), hosts);
-        let (in_task, stop) = (Ended(running.clone()), self.stop.clone());
-        let begun = self.tasks.begin(&key(&route.vm), |progress| async move {
-            tokio::select! {
-                () = stop.cancelled() => Err(provider_stops()),
-                moved = route.carry(&request, &in_task.0, &progress) => moved,
-            }
-        });
-        let id = begun.id().clone();
-        self.moves.remember(id.clone(), running);
-        // Told even of one that is over by then: it is by its task that one asks how it went.
-        begun.answer().await.map(|_| Some(id))
+        let office = (&self.tasks, self.stop.clone());
+        let carry = |running: Arc<Running>, progress: Progress| async move {
+            route.carry(&request, &running, &progress).await
+        };
+        self.moves.begin(office, running, carry).await
     }
-
-    /// One VM goes one way at a time.
-    fn must_be_same(&self, uuid: Uuid, request: Option<&RequestId>) -> Result<()> {
-        let running = self.moves.of_vm(uuid);
-        if running.is_some_and(|running| running.request.as_ref() == request) {
-            return Ok(());
-        }
-        let message = format!("The VM {uuid} is being moved already; wait for that, or stop it");
-        Err(errors::precondition(message))
-    }
-
-    /// How far a move is.
-    pub(super) fn move_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
-        let found = self.moves.of_task(task);
-        let absent = || ProviderError::not_found(format!("The move {task}"));
-        Ok(found.ok_or_else(absent)?.progress())
-    }
-
-    /// Stops a move, if that can still be done.
-    pub(super) fn stop_move(&self, vm: &VmRef, request: &RequestId) -> Result<()> {
-        let uuid = Uuid::parse(vm.id.as_str());
-        let found = uuid.and_then(|uuid| self.moves.of_vm(uuid));
-        let running = found.filter(|running| running.request.as_ref() == Some(request));
-        let absent = || ProviderError::not_found(format!("A move for the request {request}"));
-        let running = running.ok_or_else(absent)?;
-        if running.stage() != Stage::Open {
-            let message = "The guest goes on at its target by now, which cannot be taken back";
-            return Err(errors::precondition(message));
-        }
-        running.stop.cancel();
-        Ok(())
-    }
-}
-
-/// Says that a move is over, however it ends.
-struct Ended(Arc<Running>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
-fn key(vm: &VmId) -> String {
-    format!("migrate {vm}")
-}
-
-fn provider_stops() -> ProviderError {
-    ProviderError::new(
-        ErrorKind::Unavailable,
-        "The provider stops, and the move with it",
-    )
 }
 
 fn random() -> Result<Uuid> {

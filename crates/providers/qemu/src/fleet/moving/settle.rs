@@ -14,10 +14,11 @@ use std::time::Duration;
 use polyvirt_contract::model::{MoveDecision, MoveRole, MoveSight, MoveState, SettleMove};
 use polyvirt_contract::{ErrorKind, ProviderError, Result, VmId};
 
+use super::Route;
 use super::verdict::{Side, Verdict, verdict};
-use super::{Route, key, provider_stops};
 use crate::fleet::Fleet;
 use crate::fleet::member::Member;
+use polyvirt_provider_kit::fleet::moves::{key, unless_stopped};
 
 /// Pauses before both hosts are looked at again: the first, and the longest.
 const SOON: Duration = Duration::from_millis(100);
@@ -125,10 +126,7 @@ impl Fleet {
     fn settle_later(self: &Arc<Self>, place: usize, left: MoveState) {
         let (fleet, stop) = (self.clone(), self.stop.clone());
         self.tasks.begin(&key(&left.vm), |_| async move {
-            tokio::select! {
-                () = stop.cancelled() => Err(provider_stops()),
-                settled = fleet.settle_alone(place, left) => settled,
-            }
+            unless_stopped(stop, fleet.settle_alone(place, left)).await
         });
     }
 
