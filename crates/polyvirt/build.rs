@@ -65,6 +65,7 @@ fn out_of_release() -> Option<PathBuf> {
 /// A script for the linker that puts these functions before all others.
 fn warm_first(names: &str) -> String {
     let names = names.lines().filter(|line| !line.starts_with('#'));
-    let warm: String = names.map(|name| format!("    *(.text.{name})\n")).collect();
+    let lines = names.map(|name| ["    *(.text.", name, ")\n"].concat());
+    let warm: String = lines.collect();
     format!("SECTIONS {{\n  .text.warm : {{\n{warm}  }}\n}}\nINSERT BEFORE .text;\n")
 }

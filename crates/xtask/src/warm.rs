@@ -103,9 +103,12 @@ fn warm(functions: &[Function<'_>], ran: &BTreeSet<&str>) -> Vec<String> {
     let hit: BTreeSet<&str> = hit.map(|f| f.address).collect();
     let mut tree = Tree::default();
     for function in functions {
-        if let Some(path) = path(function.name) {
-            tree.put(&path, function.size, hit.contains(function.address));
-        }
+        let Some(path) = path(function.name) else {
+            continue;
+        };
+        let place = tree.at(&path);
+        place.bytes += function.size;
+        place.ran |= hit.contains(function.address);
     }
     let crates = tree.children.iter();
     let found = crates.flat_map(|(part, tree)| tree.beginnings(&format!("_ZN{part}")).names);
@@ -128,14 +131,9 @@ fn path(name: &str) -> Option<Vec<&str>> {
 }
 
 impl<'a> Tree<'a> {
-    fn put(&mut self, path: &[&'a str], bytes: u64, ran: bool) {
-        match path {
-            [] => {
-                self.bytes += bytes;
-                self.ran |= ran;
-            }
-            [part, rest @ ..] => self.children.entry(part).or_default().put(rest, bytes, ran),
-        }
+    fn at(&mut self, path: &[&'a str]) -> &mut Self {
+        path.iter()
+            .fold(self, |tree, part| tree.children.entry(part).or_default())
     }
 
     fn all_bytes(&self) -> u64 {
@@ -201,6 +199,17 @@ fn=(4) mi_malloc
         let parts = ["42_$LT$$RF$T$u20$as$u20$core..fmt..Debug$GT$", "3fmt"];
         assert_eq!(path.as_deref(), Some(parts.as_slice()));
         assert_eq!(super::path("mi_malloc"), None);
+    }
+
+    #[test]
+    fn the_file_that_is_committed_is_one_that_the_linker_can_read() {
+        let file = include_str!("../../polyvirt/warm.txt");
+        let names = file.strip_prefix(HEAD).expect("our own words first");
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_$.*".contains(c);
+        for name in names.lines() {
+            assert!(name.starts_with('_') && name.chars().all(plain), "{name}");
+        }
+        assert!(names.lines().count() > 100, "{names}");
     }
 
     #[test]
