@@ -105,6 +105,10 @@ manifests: ## Write the CRDs in config/crd and the webhooks in config/webhook ag
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt-admission --test generated
 	@hack/chart.sh manifests
 
+.PHONY: warm
+warm: tools ## Write again which functions a manager runs, which a release puts side by side: needs valgrind, takes minutes
+	@hack/warm.sh
+
 ##@ The container image
 
 .PHONY: docker-build

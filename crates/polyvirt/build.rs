@@ -4,15 +4,68 @@
     reason = "this is how a build script speaks with cargo"
 )]
 
-fn main() {
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The functions that a manager at work runs; see the file itself.
+const WARM: &str = "warm.txt";
+/// The first version of glibc whose loader unpacks relocations.
+const UNPACKS: (u32, u32) = (2, 36);
+
+fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
-    let own_linker = is("CARGO_CFG_TARGET_ARCH", "x86_64")
-        && is("CARGO_CFG_TARGET_OS", "linux")
-        && is("CARGO_CFG_TARGET_ENV", "gnu");
-    // There Rust brings its own linker, which can make one of functions that are the same to the byte: less to load, and
-    // so less memory. What is built for speed of building is left alone.
-    if own_linker && is("OPT_LEVEL", "z") {
-        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    println!("cargo::rerun-if-changed={WARM}");
+    if !(has_own_linker() && is("OPT_LEVEL", "z")) {
+        return Ok(());
     }
+    // One of functions that are the same to the byte: less to load, and so less memory.
+    link("--icf=all");
+    if libc().is_some_and(|version| version >= UNPACKS) {
+        link("-z,pack-relative-relocs");
+    }
+    if let Some(out) = out_of_release() {
+        let script = out.join("warm.ld");
+        std::fs::write(&script, warm_first(&std::fs::read_to_string(WARM)?))?;
+        link(&format!("-T,{}", script.display()));
+    }
+    Ok(())
+}
+
+fn is(name: &str, value: &str) -> bool {
+    std::env::var(name).is_ok_and(|found| found == value)
+}
+
+fn link(argument: &str) {
+    println!("cargo::rustc-link-arg-bins=-Wl,{argument}");
+}
+
+/// Where Rust brings its own linker, which knows all these words.
+fn has_own_linker() -> bool {
+    is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        && is("CARGO_CFG_TARGET_OS", "linux")
+        && is("CARGO_CFG_TARGET_ENV", "gnu")
+}
+
+/// The version of this machine's glibc: `glibc 2.36`.
+fn libc() -> Option<(u32, u32)> {
+    let told = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let told = String::from_utf8(told.ok()?.stdout).ok()?;
+    let (major, minor) = told.trim().strip_prefix("glibc ")?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Our folder in a release. Only the path tells it from other profiles, which are built for speed of building.
+fn out_of_release() -> Option<PathBuf> {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR")?);
+    let release = out.iter().any(|part| part == "release");
+    release.then_some(out)
+}
+
+/// A script for the linker that puts these functions before all others.
+fn warm_first(names: &str) -> String {
+    let names = names.lines().filter(|line| !line.starts_with('#'));
+    let lines = names.map(|name| ["    *(.text.", name, ")\n"].concat());
+    let warm: String = lines.collect();
+    format!("SECTIONS {{\n  .text.warm : {{\n{warm}  }}\n}}\nINSERT BEFORE .text;\n")
 }
