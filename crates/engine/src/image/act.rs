@@ -1,13 +1,16 @@
 //! One image on one provider: the step against the provider.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use polyvirt_api::infra::{HttpAuthentication, ImageProviderStatus, VMImageStatus};
-use polyvirt_contract::model::{ImageOrigin, PrepareImage};
+use polyvirt_api::infra::{
+    DiskImagePull, HttpAuthentication, ImageProviderStatus, VMImageStatus, VirtualMachine,
+};
+use polyvirt_contract::model::{ImageOrigin, PrepareImage, Pull};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
-use polyvirt_plan::image::{prepare_request, provider_key};
+use polyvirt_plan::image::{self, Wanted, prepare_request, provider_key};
 use polyvirt_plan::image_step::{self, ImageStep, image_step};
 use polyvirt_plan::{Note, Reason};
 
@@ -16,6 +19,7 @@ use crate::cluster::{About, ClusterError};
 use crate::link::{Standing, View};
 use crate::next::Next;
 use crate::runtime::key::{Kind, ObjectKey};
+use crate::runtime::vm_index::provider_of;
 
 /// How often an import is asked for; it is long work, and the stream tells its end where there is one.
 const TASK_RECHECK: Duration = Duration::from_secs(5);
@@ -68,7 +72,27 @@ impl ImagePass<'_> {
             return false;
         };
         let on = status.provider_status.get(&self.status_key(provider));
-        image_step(&self.image.spec, on, &view.capabilities, self.ctx.now()) != ImageStep::Nothing
+        let waiting = self.waiting(provider);
+        self.next(&view, on, &wanted(&waiting)) != ImageStep::Nothing
+    }
+
+    fn next(
+        &self,
+        view: &View,
+        on: Option<&ImageProviderStatus>,
+        wanted: &Wanted<'_>,
+    ) -> ImageStep {
+        let (spec, now) = (&self.image.spec, self.ctx.now());
+        image_step(spec, on, &view.capabilities, wanted, now)
+    }
+
+    /// VMs that are not made yet and want the origin to be looked at.
+    fn waiting(&self, provider: &ObjectKey) -> Vec<Arc<VirtualMachine>> {
+        let mut users = self.users();
+        users.retain(|vm| {
+            provider_of(vm) == *provider && image::wish(vm).pull == DiskImagePull::Always
+        });
+        users
     }
 
     fn connected(&self, provider: &ObjectKey) -> Option<View> {
@@ -84,12 +108,13 @@ impl ImagePass<'_> {
         let Some(view) = self.connected(provider) else {
             return (None, None);
         };
-        let spec = &self.image.spec;
-        match image_step(spec, on.as_ref(), &view.capabilities, self.ctx.now()) {
+        let waiting = self.waiting(provider);
+        let wanted = wanted(&waiting);
+        match self.next(&view, on.as_ref(), &wanted) {
             ImageStep::Nothing => (None, None),
             ImageStep::RetryAfter(rest) => (None, Some(rest)),
-            ImageStep::Prepare => self.prepare(&view, on.as_ref()).await,
-            ImageStep::Check(task) => self.check(provider, &view, on, task).await,
+            ImageStep::Prepare => self.prepare(&view, on.as_ref(), &wanted).await,
+            ImageStep::Check(task) => self.check(provider, &view, on, task, &wanted).await,
             ImageStep::TimedOut => self.fail(
                 on.as_ref(),
                 "The import took longer than spec.prepare.timeout",
@@ -101,12 +126,16 @@ impl ImagePass<'_> {
         &self,
         view: &View,
         on: Option<&ImageProviderStatus>,
+        wanted: &Wanted<'_>,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
         let Some(provider) = &view.provider else {
             return (None, None);
         };
         let request = match self.request().await {
-            Ok(request) => request,
+            Ok(request) => PrepareImage {
+                pull: wanted.pull(),
+                ..request
+            },
             Err(why) => {
                 let entry = image_step::blocked(&self.image.spec, on, &why, self.ctx.now());
                 return (Some(entry), Some(SECRET_RECHECK));
@@ -114,7 +143,8 @@ impl ImagePass<'_> {
         };
         match provider.image_prepare(request).await {
             Ok(answer) => {
-                let entry = image_step::prepared(&self.image.spec, on, &answer, self.ctx.now());
+                let entry =
+                    image_step::prepared(&self.image.spec, on, &answer, wanted, self.ctx.now());
                 let recheck = answer.task.is_some().then_some(TASK_RECHECK);
                 (Some(entry), recheck)
             }
@@ -193,6 +223,7 @@ impl ImagePass<'_> {
         view: &View,
         on: Option<ImageProviderStatus>,
         task: TaskId,
+        wanted: &Wanted<'_>,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
         let (Some(on), Some(server), Some(link)) =
             (on, &view.provider, self.ctx.links.get(provider))
@@ -212,7 +243,10 @@ impl ImagePass<'_> {
                 let progress = percent.map(|percent| image_step::progressed(&on, percent));
                 (progress, Some(TASK_RECHECK))
             }
-            Ok(TaskState::Succeeded) => (Some(image_step::arrived(&on, self.ctx.now())), None),
+            Ok(TaskState::Succeeded) => {
+                let more = (wanted.pull() == Pull::Always).then_some(Duration::ZERO);
+                (Some(image_step::arrived(&on, self.ctx.now())), more)
+            }
             Ok(TaskState::Failed(error)) => self.provider_failed(Some(&on), &error),
             Err(error) if error.kind == ErrorKind::NotFound => {
                 (Some(image_step::forgotten(&on)), Some(Duration::ZERO))
@@ -290,6 +324,13 @@ impl ImagePass<'_> {
         self.ctx
             .cluster
             .event(&about, Note::warning(Reason::UnsupportedByProvider, text));
+    }
+}
+
+fn wanted(waiting: &[Arc<VirtualMachine>]) -> Wanted<'_> {
+    let uids = waiting.iter().map(|vm| image::wish(vm).uid);
+    Wanted {
+        checked_for: uids.collect(),
     }
 }
 

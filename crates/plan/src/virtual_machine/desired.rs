@@ -50,7 +50,7 @@ pub fn resolve(vm: &VirtualMachine, refs: &References<'_>) -> Result<Desired, Pr
     let spec = &vm.spec;
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
     let name = vm.metadata.name.as_deref().unwrap_or_default();
-    let (image, readiness) = image(spec, namespace, refs)?;
+    let (image, readiness) = image(vm, namespace, refs)?;
     let request = CreateVm {
         owner: Some(Owner {
             identity: refs.identity.clone(),
@@ -288,18 +288,20 @@ fn word<T: serde::Serialize>(value: &T) -> String {
 }
 
 fn image(
-    spec: &VirtualMachineSpec,
+    vm: &VirtualMachine,
     namespace: &str,
     refs: &References<'_>,
 ) -> Result<(ImageSource, ImageReadiness), Problem> {
+    let spec = &vm.spec;
     if let Some(disk) = &spec.imported_disk {
         return Ok((image::imported_disk(disk), ImageReadiness::Ready));
     }
     if let Some(inline) = &spec.image {
-        return Ok((
-            image::source_for_create(inline, None),
-            ImageReadiness::Ready,
-        ));
+        let source = ImageSource {
+            pull: image::pull(spec.image_pull_policy.unwrap_or_default()),
+            ..image::source_for_create(inline, None)
+        };
+        return Ok((source, ImageReadiness::Ready));
     }
     let Some(wanted) = &spec.image_ref else {
         return Err(Problem::new(
@@ -311,15 +313,16 @@ fn image(
     let found = refs
         .image
         .ok_or_else(|| missing("spec.imageRef.name", "VMImage", wanted))?;
-    Ok(referenced_image(spec, namespace, found, refs.capabilities))
+    Ok(referenced_image(vm, namespace, found, refs.capabilities))
 }
 
 fn referenced_image(
-    spec: &VirtualMachineSpec,
+    vm: &VirtualMachine,
     namespace: &str,
     image: &VMImage,
     capabilities: &Capabilities,
 ) -> (ImageSource, ImageReadiness) {
+    let spec = &vm.spec;
     let image_namespace = image.metadata.namespace.as_deref().unwrap_or_default();
     let provider_namespace = spec.provider_ref.namespace_or(namespace);
     let key = image::provider_key(image_namespace, provider_namespace, &spec.provider_ref.name);
@@ -330,7 +333,7 @@ fn referenced_image(
     let source: &VMImageSource = &image.spec.source;
     (
         image::source_for_create(source, on),
-        image::readiness(image, &key, capabilities),
+        image::readiness(image, &key, capabilities, image::wish(vm)),
     )
 }
 
