@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use kube::core::DynamicObject;
-use polyvirt_contract::model::{
-    Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage, Pull,
-};
+use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage};
 use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
 use polyvirt_provider_kit::tasks::Progress;
 use serde_json::{Value, json};
@@ -258,7 +256,7 @@ mod tests {
             checksum: "ab".to_owned(),
             checksum_type: "sha256".to_owned(),
             storage_hint: String::new(),
-            pull: Pull::default(),
+            pull: polyvirt_contract::model::Pull::default(),
         }
     }
 
