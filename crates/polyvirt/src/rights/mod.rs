@@ -26,6 +26,10 @@ pub struct Room {
     /// Folder or file, below `crates/`.
     path: &'static str,
     /// What for.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "told by docs/reference/rights.md")
+    )]
     why: &'static str,
     rights: &'static [Right],
 }
