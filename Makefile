@@ -100,9 +100,10 @@ generate: manifests ## Write all generated files again: CRDs, protobuf code, doc
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt --bin polyvirt
 
 .PHONY: manifests
-manifests: ## Write the CRDs in config/crd and the webhooks in config/webhook again from the code, and config/default from the chart
+manifests: ## Write CRDs, webhooks and roles again from the code (config, the rules of the chart), and config/default from the chart
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt-api
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt-admission --test generated
+	UPDATE_GENERATED=1 cargo test --locked --package polyvirt --bin polyvirt fresh
 	@hack/chart.sh manifests
 
 .PHONY: warm
@@ -126,7 +127,7 @@ install: ## Apply the CRDs and the roles for consoles to the cluster of the curr
 	$(KUBECTL) apply --server-side --force-conflicts -f config/crd -f config/rbac
 
 .PHONY: deploy
-deploy: install ## Run the manager in the cluster of the current kubeconfig, without Helm (IMG=name:tag)
+deploy: install ## Run the manager in the cluster of the current kubeconfig, without Helm (IMG=name:tag; else the released image)
 	@IMG='$(IMG)' KUBECTL='$(KUBECTL)' hack/chart.sh deploy
 
 .PHONY: undeploy

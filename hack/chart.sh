@@ -3,7 +3,7 @@
 #
 #   hack/chart.sh check       helm lint and helm template with the values of charts/polyvirt/ci; do the alerts work, are the manifests fresh?
 #   hack/chart.sh manifests   writes config/default/polyvirt.yaml: the chart with its defaults, for kubectl apply -k; and for one namespace, for a test
-#   hack/chart.sh deploy      applies them to the cluster of the current kubeconfig, with the image of $IMG
+#   hack/chart.sh deploy      applies them to the cluster of the current kubeconfig, with the image of $IMG; without it the released one
 #   hack/chart.sh undeploy    removes them again; CRDs and objects stay
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -143,8 +143,7 @@ alerts() {
 
 # Also in the variable that names the default image of providers, which is no field that kustomize knows.
 deploy() {
-  local image=${IMG:?IMG= names the image}
-  "$KUBECTL" kustomize config/default | sed "s|ghcr.io/polyvirt/polyvirt:[^\" ]*|$image|" |
+  "$KUBECTL" kustomize config/default | sed "s|ghcr.io/polyvirt/polyvirt:[^\" ]*|${IMG:-&}|" |
     "$KUBECTL" apply --server-side --force-conflicts -f -
 }
 

@@ -21,6 +21,10 @@ unset POLYVIRT_CLUSTER
 . hack/e2e/ends.sh
 # shellcheck source=hack/e2e/seeds.sh
 . hack/e2e/seeds.sh
+# shellcheck source=hack/e2e/vitistack.sh
+. hack/e2e/vitistack.sh
+# shellcheck source=hack/e2e/novacron.sh
+. hack/e2e/novacron.sh
 
 trap finish EXIT
 start
@@ -37,6 +41,8 @@ one_namespace
 seeds_install
 seeds_provider
 seeds_trouble
+vitistack
+novacron
 plain_manifests
 step_done
 printf '\ne2e: all passed, %d s\n' "$SECONDS"

@@ -41,6 +41,7 @@ finish() {
   local code=$?
   [ "$code" -eq 0 ] || tell_why >&2 || true
   [ -z "${SHELF_PID:-}" ] || kill "$SHELF_PID" 2>/dev/null || true
+  [ -z "${FORWARD_PID:-}" ] || kill "$FORWARD_PID" 2>/dev/null || true
   if [ -n "${KEEP:-}" ]; then
     echo "the cluster stays: export KUBECONFIG=$KUBECONFIG; hack/cluster.sh down removes it"
   else
@@ -67,6 +68,23 @@ gateway_answers() { kubectl get --raw /apis/subresources.polyvirt.io/v1; }
 metrics_are_served() {
   kubectl get --raw "/api/v1/namespaces/$NAMESPACE/services/polyvirt-metrics:metrics/proxy/metrics" | grep leader_election_master_status
 }
+
+# forward NAMESPACE WHAT PORT: opens a port of this machine that leads there, and sets FORWARDED to its address.
+forward() {
+  local said=$PWD/.state/cluster/forwarded
+  : >"$said"
+  kubectl port-forward --namespace "$1" "$2" ":$3" >"$said" &
+  FORWARD_PID=$!
+  await 20 "port $3 of $2 is forwarded" grep 127.0.0.1: "$said"
+  FORWARDED=http://$(grep -o '127.0.0.1:[0-9]*' "$said" | head -n 1)
+}
+forward_ends() {
+  kill "$FORWARD_PID" && wait "$FORWARD_PID" 2>/dev/null || true
+  FORWARD_PID=
+}
+# serves PATH [TEXT]: what was forwarded answers 200, with the text.
+serves() { curl --fail --silent --show-error --max-time 10 "$FORWARDED$1" | grep -q -- "${2:-.}" || die "$1 does not answer${2:+ with $2}"; }
+
 console() { kubectl get --raw "/apis/subresources.polyvirt.io/v1/namespaces/$1/virtualmachines/$2/log"; }
 
 # signal SIGNAL VARIABLE: to the process of ours that has it in its environment, as the node sees it.

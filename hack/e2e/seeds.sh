@@ -13,7 +13,8 @@ shelf() {
   SHELF_PID=$!
   await 20 "there is a repository of charts" grep 127.0.0.1: "$folder/served"
   export HELM_CONFIG_HOME=$folder/config HELM_CACHE_HOME=$folder/cache HELM_DATA_HOME=$folder/data
-  helm repo add virtrigaud "http://$(grep -o '127.0.0.1:[0-9]*' "$folder/served")/charts"
+  SHELF=http://$(grep -o '127.0.0.1:[0-9]*' "$folder/served")/charts
+  helm repo add virtrigaud "$SHELF"
   helm repo update
 }
 

@@ -134,3 +134,18 @@ namespaceSelector:
 sideEffects: None
 timeoutSeconds: 5
 {{- end -}}
+
+{{/* The Secrets with certificates that somebody else keeps, separated by commas. */}}
+{{- define "polyvirt.givenCertificates" -}}
+{{- $webhook := ternary .Values.webhooks.certificateSecret "" .Values.webhooks.enabled }}
+{{- $gateway := ternary .Values.gateway.certificateSecret "" .Values.gateway.enabled }}
+{{- list $webhook $gateway | compact | uniq | join ", " }}
+{{- end -}}
+
+{{/* The one that these roles are for. */}}
+{{- define "polyvirt.subjects" -}}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "polyvirt.serviceAccountName" . }}
+    namespace: {{ .Release.Namespace }}
+{{- end -}}

@@ -1,15 +1,19 @@
 //! Images: what a source means on a provider, whether it must be brought there first, and what to tell about it.
 
+mod wanted;
+
 use polyvirt_api::infra::{
-    ChecksumType, ImageFormat, ImageProviderStatus, ImportedDisk, OnMissing, ProviderType,
-    VMImageSource, VMImageSpec,
+    ChecksumType, DiskImagePull, ImageFormat, ImageProviderStatus, ImportedDisk, OnMissing,
+    ProviderType, VMImageSource, VMImageSpec,
 };
 use polyvirt_contract::Capabilities;
-use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage};
+use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, Pull};
 
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::ImageReadiness;
+
+pub use wanted::{Wanted, Wish, pull, wish};
 
 /// The word that the wire uses for a format.
 pub fn format_word(format: ImageFormat) -> &'static str {
@@ -168,20 +172,28 @@ pub enum Availability {
     AwaitsOthers,
 }
 
-/// How the image stands on the provider of that key.
+/// What is known of the source as it is written now.
+fn current<'a>(
+    spec: &VMImageSpec,
+    on: Option<&'a ImageProviderStatus>,
+) -> Option<&'a ImageProviderStatus> {
+    on.filter(|s| s.fingerprint.as_deref() == Some(fingerprint(spec).as_str()))
+}
+
+/// How the image stands on the provider of that key, for VMs that want it so.
 pub fn availability(
     spec: &VMImageSpec,
     on: Option<&ImageProviderStatus>,
     can: &Capabilities,
+    wanted: &Wanted<'_>,
 ) -> Availability {
     if !is_import(&spec.source) || !can.image_import {
         return Availability::Usable;
     }
-    let current = on.filter(|s| s.fingerprint.as_deref() == Some(fingerprint(spec).as_str()));
-    let Some(status) = current else {
+    let Some(status) = current(spec, on) else {
         return on_missing(spec);
     };
-    if status.available {
+    if status.available && wanted.is_met_by(status) {
         return Availability::Usable;
     }
     if status.task_ref.is_some() {
@@ -212,8 +224,19 @@ pub fn readiness(
     spec: &VMImageSpec,
     (key, on): (&str, Option<&ImageProviderStatus>),
     can: &Capabilities,
+    wish: Wish<'_>,
 ) -> ImageReadiness {
-    match availability(spec, on, can) {
+    let mut wanted = Wanted::default();
+    if wish.pull == DiskImagePull::Always {
+        wanted.checked_for.push(wish.uid);
+    }
+    let stands = availability(spec, on, can, &wanted);
+    if wish.pull == DiskImagePull::Never && stands != Availability::Usable {
+        return ImageReadiness::Failed(format!(
+            "Image {name} is not on provider {key} and spec.imagePullPolicy is Never. Bring it there by a VM that may fetch it, or set IfNotPresent"
+        ));
+    }
+    match stands {
         Availability::Usable => ImageReadiness::Ready,
         Availability::NeedsPrepare | Availability::Preparing => {
             ImageReadiness::Waiting(format!("Image {name} is being brought to provider {key}"))
@@ -351,6 +374,7 @@ pub fn prepare_request(name: &str, spec: &VMImageSpec) -> Result<PrepareImage, P
         },
         checksum_type: declared.checksum_type,
         storage_hint: storage_hint(spec),
+        pull: Pull::default(),
     })
 }
 

@@ -7,16 +7,19 @@
 //!     │ pause over        ▼
 //!     └──────────────── failed ── (retries used up: waits for an edit)
 //! ```
+//!
+//! An available one whose origin is to be looked at goes the same way, and stays available on it: what was there is used until
+//! there is something newer.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use polyvirt_api::infra::{ImagePhase, ImageProviderStatus, VMImageSpec};
+use polyvirt_api::infra::{ImagePhase, ImageProviderStatus, ImageRenewal, VMImageSpec};
 use polyvirt_contract::model::PreparedImage;
 use polyvirt_contract::{Capabilities, ImageId, TaskId};
 
-use crate::image::{Availability, availability, fingerprint};
+use crate::image::{Availability, Wanted, availability, fingerprint};
 
 /// What to do about an image on a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +41,10 @@ pub fn image_step(
     spec: &VMImageSpec,
     on: Option<&ImageProviderStatus>,
     can: &Capabilities,
+    wanted: &Wanted<'_>,
     now: Timestamp,
 ) -> ImageStep {
-    match availability(spec, on, can) {
+    match availability(spec, on, can, wanted) {
         Availability::NeedsPrepare => ImageStep::Prepare,
         Availability::Preparing => check(spec, on, now),
         Availability::Failed(_) => retry(spec, on, now),
@@ -80,7 +84,8 @@ fn retry(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, now: Timestamp) -
         // Nothing was sent: whatever stood in the way may be gone.
         return ImageStep::Prepare;
     }
-    if on.attempts.unwrap_or(0) > allowed {
+    // Each new VM may ask again for what is newer than what there is.
+    if on.attempts.unwrap_or(0) > allowed && !on.available {
         return ImageStep::Nothing;
     }
     let at = on.next_attempt.as_ref().map_or(now, |t| t.0);
@@ -95,13 +100,25 @@ pub fn prepared(
     spec: &VMImageSpec,
     old: Option<&ImageProviderStatus>,
     answer: &PreparedImage,
+    wanted: &Wanted<'_>,
     now: Timestamp,
 ) -> ImageProviderStatus {
     let done = answer.task.is_none();
+    let copy = renewal(answer, wanted);
+    if let Some(old) = usable(spec, old).filter(|_| !done) {
+        return ImageProviderStatus {
+            task_ref: answer.task.as_ref().map(ToString::to_string),
+            renewal: Some(Box::new(copy)),
+            message: None,
+            last_updated: Some(Time(now)),
+            ..old.clone()
+        };
+    }
     ImageProviderStatus {
         available: done,
-        id: Some(answer.id.to_string()).filter(|id| !id.is_empty()),
-        path: Some(answer.path.clone()).filter(|path| !path.is_empty()),
+        id: copy.id,
+        path: copy.path,
+        checked_for: copy.checked_for,
         task_ref: answer.task.as_ref().map(ToString::to_string),
         fingerprint: Some(fingerprint(spec)),
         attempts: same_source(spec, old)
@@ -117,6 +134,23 @@ pub fn prepared(
     }
 }
 
+fn renewal(answer: &PreparedImage, wanted: &Wanted<'_>) -> ImageRenewal {
+    let uids = wanted.checked_for.iter();
+    ImageRenewal {
+        id: Some(answer.id.to_string()).filter(|id| !id.is_empty()),
+        path: Some(answer.path.clone()).filter(|path| !path.is_empty()),
+        checked_for: uids.map(|uid| (*uid).to_owned()).collect(),
+    }
+}
+
+/// What VMs can be made from while something newer is fetched, or cannot be.
+fn usable<'a>(
+    spec: &VMImageSpec,
+    on: Option<&'a ImageProviderStatus>,
+) -> Option<&'a ImageProviderStatus> {
+    same_source(spec, on).filter(|o| o.available)
+}
+
 /// What was tried with another source says nothing of this one.
 fn same_source<'a>(
     spec: &VMImageSpec,
@@ -127,8 +161,18 @@ fn same_source<'a>(
 
 /// The task ended well.
 pub fn arrived(on: &ImageProviderStatus, now: Timestamp) -> ImageProviderStatus {
+    let newer = on.renewal.as_deref().cloned();
+    let copy = newer.unwrap_or_else(|| ImageRenewal {
+        id: on.id.clone(),
+        path: on.path.clone(),
+        checked_for: on.checked_for.clone(),
+    });
     ImageProviderStatus {
         available: true,
+        id: copy.id,
+        path: copy.path,
+        checked_for: copy.checked_for,
+        renewal: None,
         task_ref: None,
         attempts: None,
         next_attempt: None,
@@ -157,6 +201,7 @@ pub fn progress(on: &ImageProviderStatus) -> Option<i32> {
 pub fn forgotten(on: &ImageProviderStatus) -> ImageProviderStatus {
     ImageProviderStatus {
         task_ref: None,
+        renewal: None,
         message: None,
         ..on.clone()
     }
@@ -177,15 +222,17 @@ pub fn failed(
     let next = SignedDuration::try_from(pause)
         .ok()
         .and_then(|p| now.checked_add(p).ok());
+    let kept = usable(spec, on).cloned().unwrap_or_default();
     ImageProviderStatus {
-        available: false,
         message: Some(why.to_owned()),
         fingerprint: Some(fingerprint(spec)),
         attempts: Some(attempts),
         next_attempt: next.map(Time),
         phase: Some(ImagePhase::Failed),
         last_updated: Some(Time(now)),
-        ..ImageProviderStatus::default()
+        task_ref: None,
+        renewal: None,
+        ..kept
     }
 }
 
@@ -202,7 +249,7 @@ pub fn blocked(
         attempts: Some(1),
         next_attempt: None,
         last_updated: since.or(Some(Time(now))),
-        ..failed(spec, None, why, now)
+        ..failed(spec, usable(spec, on), why, now)
     }
 }
 
@@ -217,103 +264,4 @@ pub fn copy(on: &ImageProviderStatus) -> Option<PreparedImage> {
 }
 
 #[cfg(test)]
-mod tests {
-    use polyvirt_api::infra::{ImagePrepare, VMImageSource};
-
-    use super::*;
-
-    fn spec() -> VMImageSpec {
-        let http = serde_json::from_value(serde_json::json!({"url": "http://a/b"})).expect("valid");
-        VMImageSpec {
-            source: VMImageSource {
-                http: Some(http),
-                ..VMImageSource::default()
-            },
-            prepare: Some(ImagePrepare {
-                retries: 1,
-                ..ImagePrepare::default()
-            }),
-            ..VMImageSpec::default()
-        }
-    }
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).expect("in range")
-    }
-
-    fn step(on: Option<&ImageProviderStatus>, now: i64) -> ImageStep {
-        let can = Capabilities {
-            image_import: true,
-            ..Capabilities::default()
-        };
-        image_step(&spec(), on, &can, at(now))
-    }
-
-    #[test]
-    fn an_import_goes_its_way() {
-        assert_eq!(step(None, 0), ImageStep::Prepare);
-        let answer = PreparedImage {
-            path: "/p".into(),
-            task: Some("t".into()),
-            ..PreparedImage::default()
-        };
-        let on = prepared(&spec(), None, &answer, at(0));
-        assert_eq!(step(Some(&on), 10), ImageStep::Check("t".into()));
-        assert_eq!(step(Some(&on), 1801), ImageStep::TimedOut);
-        assert_eq!(step(Some(&forgotten(&on)), 10), ImageStep::Prepare);
-        let done = arrived(&on, at(20));
-        assert_eq!(step(Some(&done), 30), ImageStep::Nothing);
-        assert_eq!(copy(&done).expect("a copy").path, "/p");
-    }
-
-    #[test]
-    fn an_edited_source_has_all_its_attempts() {
-        let once = failed(&spec(), None, "no route", at(0));
-        let twice = failed(&spec(), Some(&once), "no route", at(9));
-        let mut edited = spec();
-        edited.source.http.as_mut().expect("http").url = "http://a/c".into();
-        let answer = PreparedImage {
-            task: Some("t".into()),
-            ..PreparedImage::default()
-        };
-        let on = prepared(&edited, Some(&twice), &answer, at(20));
-        let lost = failed(&edited, Some(&on), "no route", at(30));
-        assert_eq!(lost.attempts, Some(1));
-    }
-
-    #[test]
-    fn failures_pause_and_then_wait_for_an_edit() {
-        let once = failed(&spec(), None, "no route", at(0));
-        assert_eq!(
-            step(Some(&once), 0),
-            ImageStep::RetryAfter(Duration::from_secs(10))
-        );
-        assert_eq!(step(Some(&once), 11), ImageStep::Prepare);
-        let twice = failed(&spec(), Some(&once), "no route", at(11));
-        assert_eq!(step(Some(&twice), 9999), ImageStep::Nothing);
-    }
-
-    #[test]
-    fn what_could_not_be_asked_is_asked_at_every_look() {
-        let blocked_once = blocked(&spec(), None, "No Secret", at(0));
-        assert_eq!(step(Some(&blocked_once), 1), ImageStep::Prepare);
-        let again = blocked(&spec(), Some(&blocked_once), "No Secret", at(9));
-        assert_eq!(again, blocked_once, "nothing new to write");
-    }
-
-    #[test]
-    fn the_count_of_failures_survives_the_next_attempt() {
-        let once = failed(&spec(), None, "no route", at(0));
-        let answer = PreparedImage {
-            task: Some("t".into()),
-            path: "/p".into(),
-            ..PreparedImage::default()
-        };
-        let again = prepared(&spec(), Some(&once), &answer, at(20));
-        assert_eq!(again.attempts, Some(1));
-        assert_eq!(
-            failed(&spec(), Some(&again), "no route", at(30)).attempts,
-            Some(2)
-        );
-    }
-}
+mod tests;

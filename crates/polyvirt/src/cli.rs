@@ -12,6 +12,7 @@ mod hooks;
 mod novacron;
 mod pods;
 mod provider;
+mod rbac;
 mod vitistack;
 mod webhooks;
 
@@ -20,6 +21,7 @@ pub use hooks::Hooks;
 pub use novacron::Novacron;
 pub use pods::{Pods, RemoteProviders};
 pub use provider::ProviderCommand;
+pub use rbac::Rbac;
 pub use vitistack::Vitistack;
 pub use webhooks::{FailurePolicy, Webhooks};
 
@@ -102,6 +104,8 @@ pub enum Command {
     Provider(ProviderCommand),
     /// Print the CustomResourceDefinitions, or apply them to a cluster
     Crds(Crds),
+    /// Print the roles that a manager needs, and no wider ones
+    Rbac(Rbac),
     /// Check a provider at an address against the contract
     Conformance(Conformance),
     /// Print the completion script of a shell

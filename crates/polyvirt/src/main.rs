@@ -9,6 +9,7 @@ mod leader_label;
 mod logging;
 mod prepare;
 mod registry;
+mod rights;
 mod webhooks;
 
 use std::io::Write;

@@ -161,7 +161,7 @@ fn alerts_and_dashboard_use_metrics_that_exist() {
 
 #[test]
 fn roles_for_guests_are_those_of_the_plain_manifests() {
-    let chart = read("charts/polyvirt/templates/guest-roles.yaml");
+    let chart = read("config/default/polyvirt.yaml");
     let plain = read("config/rbac/guests.yaml");
     let rules = plain
         .lines()

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use polyvirt_conformance::{Profile, Report, run, suite};
-use polyvirt_contract::model::{Headers, ImageOrigin, PrepareImage};
+use polyvirt_contract::model::{Headers, ImageOrigin, PrepareImage, Pull};
 use polyvirt_provider_mock::{Mock, MockConfig};
 
 use crate::wire::{basic_service, both_services};
@@ -21,6 +21,7 @@ fn profile() -> Profile {
             checksum: String::new(),
             checksum_type: String::new(),
             storage_hint: String::new(),
+            pull: Pull::default(),
         }),
         staging: Some("pvc://claim/conformance".to_owned()),
         ..Profile::simulated()

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Identity;
+use crate::model::Pull;
 
 /// The Kubernetes object that a VM belongs to; stored with the VM on the hypervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -189,6 +190,8 @@ pub struct ImageSource {
     pub checksum: String,
     /// `md5`, `sha1`, `sha256`, `sha512`.
     pub checksum_type: String,
+    /// When the URL is asked.
+    pub pull: Pull,
 }
 
 /// A network card.

@@ -73,6 +73,39 @@ impl std::fmt::Debug for Headers {
     }
 }
 
+/// When the origin of an image is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pull {
+    /// When the provider lacks the image.
+    #[default]
+    IfNotPresent,
+    /// Each time: what has changed there is fetched anew, beside what was fetched before.
+    Always,
+    /// Never: the provider must have the image.
+    Never,
+}
+
+impl Pull {
+    /// As manifests and the wire write it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::IfNotPresent => "IfNotPresent",
+            Self::Always => "Always",
+            Self::Never => "Never",
+        }
+    }
+
+    /// Nothing stands for the default.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "" | "IfNotPresent" => Some(Self::IfNotPresent),
+            "Always" => Some(Self::Always),
+            "Never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+}
+
 /// An image to make ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrepareImage {
@@ -86,6 +119,8 @@ pub struct PrepareImage {
     pub checksum_type: String,
     /// A pool or datastore; empty for the provider's choice.
     pub storage_hint: String,
+    /// Whether its origin is looked at though the image is there.
+    pub pull: Pull,
 }
 
 /// Where the image is (or will be, while the task runs).

@@ -68,6 +68,7 @@ pub fn image() -> ImageSource {
         format: "qcow2".into(),
         checksum: "abc123".into(),
         checksum_type: "sha256".into(),
+        pull: Pull::default(),
     }
 }
 
@@ -170,6 +171,7 @@ pub fn prepare() -> PrepareImage {
         checksum: "abc123".into(),
         checksum_type: "sha256".into(),
         storage_hint: "pool-a".into(),
+        pull: Pull::default(),
     }
 }
 

@@ -96,14 +96,20 @@ fn class() -> impl Strategy<Value = ClassSpec> {
 }
 
 fn image() -> impl Strategy<Value = ImageSource> {
-    (text(), text(), text(), text(), text(), text()).prop_map(
-        |(template_name, path, url, format, checksum, checksum_type)| ImageSource {
+    let pull = prop_oneof![
+        Just(Pull::IfNotPresent),
+        Just(Pull::Always),
+        Just(Pull::Never)
+    ];
+    (text(), text(), text(), text(), text(), text(), pull).prop_map(
+        |(template_name, path, url, format, checksum, checksum_type, pull)| ImageSource {
             template_name,
             path,
             url,
             format,
             checksum,
             checksum_type,
+            pull,
         },
     )
 }

@@ -265,7 +265,7 @@ impl<'a> Download<'a> {
 }
 
 /// A weak tag stands for files that are alike, not equal: parts of them do not fit together.
-fn validator(headers: &HeaderMap) -> Option<Validator> {
+pub(super) fn validator(headers: &HeaderMap) -> Option<Validator> {
     let text = |value: &HeaderValue| value.to_str().ok().map(ToOwned::to_owned);
     let tag = headers
         .get(ETAG)

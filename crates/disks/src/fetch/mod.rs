@@ -23,6 +23,7 @@ mod redirect;
 mod size;
 mod source;
 mod sparse;
+mod version;
 
 use std::path::Path;
 use std::time::Duration;
@@ -102,6 +103,8 @@ pub struct Fetched {
     pub bytes: u64,
     /// Its digest: by the algorithm asked for, else SHA-256.
     pub digest: Checksum,
+    /// Which version it is, as [`Fetcher::version`] tells it.
+    pub version: Option<String>,
 }
 
 /// Fetches images. Cheap to clone; make one and keep it.
@@ -176,12 +179,18 @@ impl Fetcher {
                     .await
             }
         }?;
+        let validator = partial.look(|partial| partial.validator().map(|v| v.text().to_owned()));
+        let version = expected.map(ToString::to_string).or(validator);
         let expected = expected.cloned();
         let completed = partial
             .run(move |partial| partial.complete(expected.as_ref()))
             .await;
         let (bytes, digest) = completed.map_err(|error| Failed { error, had })?;
-        Ok(Fetched { bytes, digest })
+        Ok(Fetched {
+            bytes,
+            digest,
+            version,
+        })
     }
 }
 

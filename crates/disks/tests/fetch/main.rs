@@ -116,7 +116,8 @@ async fn an_image_comes_over_http_whole_sparse_and_private() {
         fetched,
         Fetched {
             bytes: 3 << 20,
-            digest: sha256(&image())
+            digest: sha256(&image()),
+            version: Some(sha256(&image()).to_string()),
         }
     );
     assert!(bench.content() == image() && bench.is_tidy());
@@ -242,4 +243,41 @@ async fn two_do_not_fetch_to_the_same_file() {
         matches!(second, FetchError::Busy { .. }) && second.is_retryable(),
         "{second}"
     );
+}
+
+#[tokio::test]
+async fn an_origin_tells_which_version_it_has() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/tagged" => Answer::file(seen, b"disk", "\"7\""),
+        "/moved" => Answer::redirect("/tagged"),
+        "/silent" => Answer::status(200),
+        "/no-head" => Answer::status(405),
+        _ => Answer::status(404),
+    })
+    .await;
+    let bench = Bench::new();
+    let version = async |path: &str| {
+        let wanted = request(&format!("{}{path}", server.address));
+        bench.fetcher.version(&wanted).await
+    };
+    for (path, told) in [
+        ("/tagged", Some("\"7\"")),
+        ("/moved", Some("\"7\"")),
+        ("/silent", None),
+        ("/no-head", None),
+    ] {
+        assert_eq!(version(path).await.unwrap().as_deref(), told, "{path}");
+    }
+    assert!(matches!(
+        version("/absent").await,
+        Err(FetchError::Refused { status: 404, .. })
+    ));
+    let fetched = bench.fetch(&request(&format!("{}/tagged", server.address)));
+    assert_eq!(fetched.await.unwrap().version.as_deref(), Some("\"7\""));
+    let proved = Request {
+        checksum: Some(sha256(b"disk").into()),
+        ..request(&format!("{}/absent", server.address))
+    };
+    let told = bench.fetcher.version(&proved).await.unwrap();
+    assert_eq!(told, Some(sha256(b"disk").to_string()), "nobody is asked");
 }

@@ -1,13 +1,17 @@
 //! One image on one provider: the step against the provider.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use polyvirt_api::infra::{HttpAuthentication, ImageProviderStatus, VMImageSpec, VMImageStatus};
-use polyvirt_contract::model::{ImageOrigin, PrepareImage};
+use polyvirt_api::infra::{
+    DiskImagePull, HttpAuthentication, ImageProviderStatus, VMImageSpec, VMImageStatus,
+    VirtualMachine,
+};
+use polyvirt_contract::model::{ImageOrigin, PrepareImage, Pull};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
-use polyvirt_plan::image::{prepare_request, provider_key, spec_on};
+use polyvirt_plan::image::{self, Wanted, prepare_request, provider_key, spec_on};
 use polyvirt_plan::image_step::{self, ImageStep, image_step};
 use polyvirt_plan::{Note, Reason};
 
@@ -16,6 +20,7 @@ use crate::cluster::{About, ClusterError};
 use crate::link::{Standing, View};
 use crate::next::Next;
 use crate::runtime::key::{Kind, ObjectKey};
+use crate::runtime::vm_index::provider_of;
 
 /// How often an import is asked for; it is long work, and the stream tells its end where there is one.
 const TASK_RECHECK: Duration = Duration::from_secs(5);
@@ -68,14 +73,33 @@ impl ImagePass<'_> {
             return false;
         };
         let on = status.provider_status.get(&self.status_key(provider));
-        let spec = self.meant_on(provider);
-        image_step(&spec, on, &view.capabilities, self.ctx.now()) != ImageStep::Nothing
+        let (waiting, spec) = (self.waiting(provider), self.meant_on(provider));
+        self.next(&spec, &view, on, &wanted(&waiting)) != ImageStep::Nothing
     }
 
     /// What the image means on that provider: an image may have a source for each kind.
     pub(super) fn meant_on(&self, provider: &ObjectKey) -> VMImageSpec {
         let provider = self.ctx.stores.providers.get(provider);
         spec_on(&self.image.spec, provider.map(|p| p.spec.type_))
+    }
+
+    fn next(
+        &self,
+        spec: &VMImageSpec,
+        view: &View,
+        on: Option<&ImageProviderStatus>,
+        wanted: &Wanted<'_>,
+    ) -> ImageStep {
+        image_step(spec, on, &view.capabilities, wanted, self.ctx.now())
+    }
+
+    /// VMs that are not made yet and want the origin to be looked at.
+    fn waiting(&self, provider: &ObjectKey) -> Vec<Arc<VirtualMachine>> {
+        let mut users = self.users();
+        users.retain(|vm| {
+            provider_of(vm) == *provider && image::wish(vm).pull == DiskImagePull::Always
+        });
+        users
     }
 
     fn connected(&self, provider: &ObjectKey) -> Option<View> {
@@ -91,12 +115,13 @@ impl ImagePass<'_> {
         let Some(view) = self.connected(provider) else {
             return (None, None);
         };
-        let spec = self.meant_on(provider);
-        match image_step(&spec, on.as_ref(), &view.capabilities, self.ctx.now()) {
+        let (waiting, spec) = (self.waiting(provider), self.meant_on(provider));
+        let wanted = wanted(&waiting);
+        match self.next(&spec, &view, on.as_ref(), &wanted) {
             ImageStep::Nothing => (None, None),
             ImageStep::RetryAfter(rest) => (None, Some(rest)),
-            ImageStep::Prepare => self.prepare(&spec, &view, on.as_ref()).await,
-            ImageStep::Check(task) => self.check(provider, &view, on, task).await,
+            ImageStep::Prepare => self.prepare(&spec, &view, on.as_ref(), &wanted).await,
+            ImageStep::Check(task) => self.check(provider, &view, on, task, &wanted).await,
             ImageStep::TimedOut => self.fail(
                 &spec,
                 on.as_ref(),
@@ -110,12 +135,16 @@ impl ImagePass<'_> {
         spec: &VMImageSpec,
         view: &View,
         on: Option<&ImageProviderStatus>,
+        wanted: &Wanted<'_>,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
         let Some(provider) = &view.provider else {
             return (None, None);
         };
         let request = match self.request(spec).await {
-            Ok(request) => request,
+            Ok(request) => PrepareImage {
+                pull: wanted.pull(),
+                ..request
+            },
             Err(why) => {
                 let entry = image_step::blocked(spec, on, &why, self.ctx.now());
                 return (Some(entry), Some(SECRET_RECHECK));
@@ -123,7 +152,7 @@ impl ImagePass<'_> {
         };
         match provider.image_prepare(request).await {
             Ok(answer) => {
-                let entry = image_step::prepared(spec, on, &answer, self.ctx.now());
+                let entry = image_step::prepared(spec, on, &answer, wanted, self.ctx.now());
                 let recheck = answer.task.is_some().then_some(TASK_RECHECK);
                 (Some(entry), recheck)
             }
@@ -200,6 +229,7 @@ impl ImagePass<'_> {
         view: &View,
         on: Option<ImageProviderStatus>,
         task: TaskId,
+        wanted: &Wanted<'_>,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
         let (Some(on), Some(server), Some(link)) =
             (on, &view.provider, self.ctx.links.get(provider))
@@ -219,7 +249,10 @@ impl ImagePass<'_> {
                 let progress = percent.map(|percent| image_step::progressed(&on, percent));
                 (progress, Some(TASK_RECHECK))
             }
-            Ok(TaskState::Succeeded) => (Some(image_step::arrived(&on, self.ctx.now())), None),
+            Ok(TaskState::Succeeded) => {
+                let more = (wanted.pull() == Pull::Always).then_some(Duration::ZERO);
+                (Some(image_step::arrived(&on, self.ctx.now())), more)
+            }
             Ok(TaskState::Failed(error)) => {
                 self.provider_failed(&self.meant_on(provider), Some(&on), &error)
             }
@@ -301,6 +334,13 @@ impl ImagePass<'_> {
         self.ctx
             .cluster
             .event(&about, Note::warning(Reason::UnsupportedByProvider, text));
+    }
+}
+
+fn wanted(waiting: &[Arc<VirtualMachine>]) -> Wanted<'_> {
+    let uids = waiting.iter().map(|vm| image::wish(vm).uid);
+    Wanted {
+        checked_for: uids.collect(),
     }
 }
 

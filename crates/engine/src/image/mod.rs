@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use polyvirt_api::infra::{VMImage, VMImageStatus};
+use polyvirt_api::infra::{DiskImagePull, VMImage, VMImageStatus, VirtualMachine};
 use polyvirt_api::names;
+use polyvirt_plan::image;
 
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
@@ -62,7 +63,7 @@ impl ImagePass<'_> {
         let old = self.image.status.clone().unwrap_or_default();
         let mut new = old.clone();
         let mut next = Next::Idle;
-        let imports = polyvirt_plan::image::is_import(&self.image.spec.source);
+        let imports = image::is_import(&self.image.spec.source);
         if imports && !deleting {
             next = self.advance(&mut new).await?;
         }
@@ -74,18 +75,21 @@ impl ImagePass<'_> {
         Ok(next)
     }
 
-    /// The providers whose VMs use the image.
+    /// The providers whose VMs use the image. To those whose VMs may not fetch it nothing is brought.
     fn demand(&self) -> BTreeSet<ObjectKey> {
-        let users = self
-            .ctx
-            .stores
-            .index
-            .users(&Target::Image(self.key.object.clone()));
-        users
+        let in_place = !image::is_import(&self.image.spec.source);
+        let users = self.users();
+        let fetching = users
             .iter()
-            .filter_map(|vm| self.ctx.stores.vms.get(vm))
-            .map(|vm| provider_of(&vm))
-            .collect()
+            .filter(|vm| in_place || image::wish(vm).pull != DiskImagePull::Never);
+        fetching.map(|vm| provider_of(vm)).collect()
+    }
+
+    fn users(&self) -> Vec<Arc<VirtualMachine>> {
+        let image = Target::Image(self.key.object.clone());
+        let users = self.ctx.stores.index.users(&image);
+        let vms = users.iter();
+        vms.filter_map(|vm| self.ctx.stores.vms.get(vm)).collect()
     }
 
     /// The same providers, and whether the image must be brought there.

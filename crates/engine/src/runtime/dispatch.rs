@@ -338,11 +338,13 @@ fn is_edited(old: &VirtualMachine, new: &VirtualMachine) -> bool {
 }
 
 /// How an image stands on providers, as far as VMs care: not how far an import is.
-fn readiness(image: &VMImage) -> Vec<(&String, Option<&String>, Readiness<'_>)> {
+fn readiness(image: &VMImage) -> Vec<(&String, Option<&String>, &[String], Readiness<'_>)> {
     let providers = image.status.iter().flat_map(|s| &s.provider_status);
-    providers
-        .map(|(name, on)| (name, on.fingerprint.as_ref(), Readiness::of(on)))
-        .collect()
+    let told = providers.map(|(name, on)| {
+        let checked = on.checked_for.as_slice();
+        (name, on.fingerprint.as_ref(), checked, Readiness::of(on))
+    });
+    told.collect()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -354,10 +356,13 @@ enum Readiness<'a> {
 
 impl<'a> Readiness<'a> {
     fn of(on: &'a ImageProviderStatus) -> Self {
+        let failed = || Self::Failed(on.message.as_deref().unwrap_or_default());
         match (on.available, &on.task_ref) {
+            // Something newer was asked for.
+            (true, None) if on.attempts.unwrap_or(0) > 0 => failed(),
             (true, _) => Self::Available,
             (false, Some(_)) => Self::Importing,
-            (false, None) => Self::Failed(on.message.as_deref().unwrap_or_default()),
+            (false, None) => failed(),
         }
     }
 }

@@ -32,6 +32,7 @@ mod ownership;
 mod placement;
 mod power;
 mod providers;
+mod pulls;
 mod reconfigure;
 mod reverts;
 mod schedules;

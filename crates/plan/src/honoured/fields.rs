@@ -46,6 +46,7 @@ const ON: &[&str] = &["true"];
 
 /// All fields that do nothing unless a provider acts on them.
 pub const FIELDS: &[Field] = &[
+    unless("spec.imagePullPolicy", &["IfNotPresent"]),
     set("spec.resources.gpu"),
     set("spec.resources.devices"),
     unless("spec.disks[].type", &["thin"]),

@@ -39,7 +39,7 @@ fn force_asks_the_provider_once_more() {
         fingerprint: Some(fingerprint(spec)),
         ..ImageProviderStatus::default()
     };
-    let stands = |on| availability(&forced, Some(&on), &importer());
+    let stands = |on| availability(&forced, Some(&on), &importer(), &Wanted::default());
     assert_eq!(stands(there(&plain)), Availability::NeedsPrepare);
     assert_eq!(stands(there(&forced)), Availability::Usable);
 }
@@ -53,12 +53,12 @@ fn an_edited_source_is_prepared_again() {
         ..ImageProviderStatus::default()
     };
     assert_eq!(
-        availability(&old, Some(&status), &importer()),
+        availability(&old, Some(&status), &importer(), &Wanted::default()),
         Availability::Usable
     );
     let new = http("http://a/2.qcow2");
     assert_eq!(
-        availability(&new, Some(&status), &importer()),
+        availability(&new, Some(&status), &importer(), &Wanted::default()),
         Availability::NeedsPrepare
     );
 }
@@ -76,7 +76,10 @@ fn a_template_needs_no_preparation() {
         },
         ..VMImageSpec::default()
     };
-    assert_eq!(availability(&spec, None, &importer()), Availability::Usable);
+    assert_eq!(
+        availability(&spec, None, &importer(), &Wanted::default()),
+        Availability::Usable
+    );
     assert_eq!(source_for_create(&spec.source, None).template_name, "t");
 }
 
@@ -89,7 +92,8 @@ fn what_is_missing_follows_the_policy() {
         }),
         ..http("http://a/1")
     };
-    let stands = |on_missing| availability(&with(on_missing), None, &importer());
+    let stands =
+        |on_missing| availability(&with(on_missing), None, &importer(), &Wanted::default());
     assert_eq!(stands(OnMissing::Import), Availability::NeedsPrepare);
     assert_eq!(stands(OnMissing::Wait), Availability::AwaitsOthers);
     assert!(matches!(stands(OnMissing::Fail), Availability::Refused(_)));
@@ -148,7 +152,10 @@ fn an_empty_disk_needs_no_preparation() {
         },
         ..VMImageSpec::default()
     };
-    assert_eq!(availability(&spec, None, &importer()), Availability::Usable);
+    assert_eq!(
+        availability(&spec, None, &importer(), &Wanted::default()),
+        Availability::Usable
+    );
     let source = source_for_create(&spec.source, None);
     let expected = ImageSource {
         format: BLANK.to_owned(),
@@ -227,4 +234,38 @@ fn the_storage_of_a_copy_is_that_of_its_hypervisor() {
     };
     assert_eq!(hint(ProviderType::Libvirt), "vms");
     assert_eq!(hint(ProviderType::Vsphere), "ssd");
+}
+
+fn vm(pull: &str, id: Option<&str>) -> polyvirt_api::infra::VirtualMachine {
+    serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "web", "uid": "uid-1"},
+        "spec": {"providerRef": {"name": "p"}, "imagePullPolicy": pull},
+        "status": {"id": id},
+    }))
+    .expect("a VM")
+}
+
+#[test]
+fn a_vm_that_may_not_fetch_needs_the_image_to_be_there() {
+    let mut image = VMImage::new("debian", http("http://a/1"));
+    let stands = |image: &VMImage, vm| {
+        let status = image.status.as_ref();
+        let on = status.and_then(|s| s.provider_status.get("p"));
+        readiness("debian", &image.spec, ("p", on), &importer(), wish(&vm))
+    };
+    let ImageReadiness::Failed(why) = stands(&image, vm("Never", None)) else {
+        panic!("it is not there");
+    };
+    assert!(why.contains("spec.imagePullPolicy is Never"), "{why}");
+    let there = ImageProviderStatus {
+        available: true,
+        fingerprint: Some(fingerprint(&image.spec)),
+        ..ImageProviderStatus::default()
+    };
+    image.status.get_or_insert_default().provider_status = [("p".to_owned(), there)].into();
+    assert_eq!(stands(&image, vm("Never", None)), ImageReadiness::Ready);
+    let waits = stands(&image, vm("Always", None));
+    assert!(matches!(waits, ImageReadiness::Waiting(_)), "{waits:?}");
+    let made = stands(&image, vm("Always", Some("vm-1")));
+    assert_eq!(made, ImageReadiness::Ready, "it has its disk");
 }

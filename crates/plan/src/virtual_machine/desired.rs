@@ -50,7 +50,7 @@ pub fn resolve(vm: &VirtualMachine, refs: &References<'_>) -> Result<Desired, Pr
     let spec = &vm.spec;
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
     let name = vm.metadata.name.as_deref().unwrap_or_default();
-    let (image, readiness) = image(spec, namespace, refs)?;
+    let (image, readiness) = image(vm, namespace, refs)?;
     let request = CreateVm {
         owner: Some(Owner {
             identity: refs.identity.clone(),
@@ -288,18 +288,21 @@ fn word<T: serde::Serialize>(value: &T) -> String {
 }
 
 fn image(
-    spec: &VirtualMachineSpec,
+    vm: &VirtualMachine,
     namespace: &str,
     refs: &References<'_>,
 ) -> Result<(ImageSource, ImageReadiness), Problem> {
+    let spec = &vm.spec;
     if let Some(disk) = &spec.imported_disk {
         return Ok((image::imported_disk(disk), ImageReadiness::Ready));
     }
     if let Some(inline) = &spec.image {
-        return Ok((
-            image::source_for_create(&image::source_on(inline, kind(refs)), None),
-            ImageReadiness::Ready,
-        ));
+        let meant = image::source_on(inline, kind(refs));
+        let source = ImageSource {
+            pull: image::pull(spec.image_pull_policy.unwrap_or_default()),
+            ..image::source_for_create(&meant, None)
+        };
+        return Ok((source, ImageReadiness::Ready));
     }
     let Some(wanted) = &spec.image_ref else {
         return Err(Problem::new(
@@ -311,7 +314,7 @@ fn image(
     let found = refs
         .image
         .ok_or_else(|| missing("spec.imageRef.name", "VMImage", wanted))?;
-    Ok(referenced_image(spec, namespace, found, refs))
+    Ok(referenced_image(vm, namespace, found, refs))
 }
 
 fn kind(refs: &References<'_>) -> Option<api::ProviderType> {
@@ -319,11 +322,12 @@ fn kind(refs: &References<'_>) -> Option<api::ProviderType> {
 }
 
 fn referenced_image(
-    spec: &VirtualMachineSpec,
+    vm: &VirtualMachine,
     namespace: &str,
     image: &VMImage,
     refs: &References<'_>,
 ) -> (ImageSource, ImageReadiness) {
+    let spec = &vm.spec;
     let image_namespace = image.metadata.namespace.as_deref().unwrap_or_default();
     let provider_namespace = spec.provider_ref.namespace_or(namespace);
     let key = image::provider_key(image_namespace, provider_namespace, &spec.provider_ref.name);
@@ -335,7 +339,7 @@ fn referenced_image(
     let meant = image::spec_on(&image.spec, kind(refs));
     (
         image::source_for_create(&meant.source, on),
-        image::readiness(name, &meant, (&key, on), refs.capabilities),
+        image::readiness(name, &meant, (&key, on), refs.capabilities, image::wish(vm)),
     )
 }
 

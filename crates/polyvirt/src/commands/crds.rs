@@ -38,7 +38,8 @@ fn text(format: Format) -> anyhow::Result<String> {
     })
 }
 
-fn print(text: &str) -> anyhow::Result<()> {
+/// Writes to the standard output.
+pub fn print(text: &str) -> anyhow::Result<()> {
     match writeln!(std::io::stdout(), "{}", text.trim_end()) {
         // Whoever read has had enough: `polyvirt crds | head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

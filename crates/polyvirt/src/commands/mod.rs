@@ -12,6 +12,7 @@ mod kubevirt_sim;
 mod manager;
 mod probes;
 mod provider;
+mod rbac;
 mod status;
 mod table;
 pub mod up;
@@ -43,6 +44,7 @@ pub fn run(cli: Cli, traces: Option<Exporter>) -> anyhow::Result<()> {
         Command::KubevirtSim(options) => serve_on(kubevirt_sim::run(options)),
         Command::Manager(options) => serve_on(traced(traces, manager::run(*options))),
         Command::Provider(options) => serve_on(traced(traces, provider::run(options))),
+        Command::Rbac(options) => rbac::run(options),
         Command::Status(options) => block_on(status::run(options)),
         Command::Up(options) => block_on(up::run(options)),
         Command::Vm(options) => block_on(vm::run(options)),

@@ -1,6 +1,5 @@
 //! Rights, as roles grant them and as requests use them.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use polyvirt_testkit::audit::Entry;
@@ -8,12 +7,14 @@ use serde_json::Value;
 
 use crate::cluster::{NAMESPACE, Scope, manifests};
 
-/// One verb on one resource.
+/// One verb on one resource, in the whole cluster or in a namespace, for all objects or for some.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
     group: String,
     resource: String,
     verb: String,
+    namespace: Option<String>,
+    names: Vec<String>,
 }
 
 impl fmt::Display for Grant {
@@ -23,20 +24,24 @@ impl fmt::Display for Grant {
 }
 
 impl Grant {
-    /// The rights that a request needed: none if it was for no resource or for one's own rights, and two if it applied an
-    /// object that was not there.
-    pub fn of(entry: &Entry) -> Vec<Self> {
-        let free = entry.resource.is_empty() || entry.resource.starts_with("selfsubject");
-        let made = (entry.verb == "patch" && entry.code == 201).then_some("create");
-        let verbs = made.into_iter().chain([entry.verb.as_str()]);
-        verbs
-            .filter(|_| !free)
-            .map(|verb| Self {
-                group: entry.group.clone(),
-                resource: entry.resource.clone(),
-                verb: verb.to_owned(),
-            })
-            .collect()
+    /// As people read it, with where it holds and for what.
+    pub fn in_full(&self) -> String {
+        let place = self.namespace.as_deref().unwrap_or("the cluster");
+        match self.names.as_slice() {
+            [] => format!("{self} in {place}"),
+            names => format!("{self} in {place}, of {}", names.join(", ")),
+        }
+    }
+
+    /// Whether the request needed this right. One that applied an object which was not there needed to create it too.
+    pub fn is_used_by(&self, entry: &Entry) -> bool {
+        let made = entry.verb == "patch" && entry.code == 201 && self.verb == "create";
+        let here = self.namespace.as_ref();
+        (self.verb == entry.verb || made)
+            && self.group == entry.group
+            && self.resource == entry.resource
+            && here.is_none_or(|namespace| *namespace == entry.namespace)
+            && (self.names.is_empty() || self.names.contains(&entry.name))
     }
 
     /// `*/finalizers` is a right that no request names: it lets objects be owned.
@@ -52,7 +57,7 @@ fn words(list: &Value) -> Vec<String> {
         .collect()
 }
 
-fn of_rule(rule: &Value) -> Vec<Grant> {
+fn of_rule(rule: &Value, namespace: Option<&str>) -> Vec<Grant> {
     let mut grants = Vec::new();
     for group in words(&rule["apiGroups"]) {
         for resource in words(&rule["resources"]) {
@@ -61,6 +66,8 @@ fn of_rule(rule: &Value) -> Vec<Grant> {
                 group: group.clone(),
                 resource: resource.clone(),
                 verb,
+                namespace: namespace.map(str::to_owned),
+                names: words(&rule["resourceNames"]),
             }));
         }
     }
@@ -88,23 +95,21 @@ fn roles(scope: Scope) -> Vec<Value> {
     roles
 }
 
-fn granted(roles: &[Value]) -> BTreeSet<Grant> {
-    let each = roles
-        .iter()
-        .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
-    each.flat_map(|rule| of_rule(&rule))
-        .filter(Grant::is_asked_for)
-        .collect()
+fn of_role(role: &Value) -> Vec<Grant> {
+    let namespace = role["metadata"]["namespace"].as_str();
+    let rules = role["rules"].as_array().cloned().unwrap_or_default();
+    let each = rules.iter().flat_map(|rule| of_rule(rule, namespace));
+    each.filter(Grant::is_asked_for).collect()
 }
 
 /// All that the shipped roles grant the manager.
-pub fn shipped(scope: Scope) -> BTreeSet<Grant> {
-    granted(&roles(scope))
+pub fn shipped(scope: Scope) -> Vec<Grant> {
+    roles(scope).iter().flat_map(of_role).collect()
 }
 
 /// What they grant it in every namespace.
-pub fn everywhere(scope: Scope) -> BTreeSet<Grant> {
-    let mut roles = roles(scope);
-    roles.retain(|role| role["kind"] == "ClusterRole");
-    granted(&roles)
+pub fn everywhere(scope: Scope) -> Vec<Grant> {
+    let mut all = shipped(scope);
+    all.retain(|grant| grant.namespace.is_none());
+    all
 }

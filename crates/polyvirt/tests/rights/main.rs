@@ -1,5 +1,5 @@
-//! What the manager may do is what it does: it works with the roles that are shipped, is refused nothing, and each right
-//! that they grant is seen to be used.
+//! What the manager may do is what it does: it works with the roles that are shipped, which are made from `src/rights`, is
+//! refused nothing, and each right that they grant is seen to be used where it is granted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod cluster;
@@ -59,13 +59,14 @@ fn entries(cluster: &Cluster) -> Vec<Entry> {
     ours.collect()
 }
 
-/// Granted, but not used so far. A watch is written down when it ends.
+/// Granted, but not used so far where it is granted. A watch is written down when it ends.
 fn idle(cluster: &Cluster) -> Vec<String> {
-    let used: BTreeSet<_> = entries(cluster).iter().flat_map(Grant::of).collect();
+    let entries = entries(cluster);
     let granted = grants::shipped(cluster.scope).into_iter();
     granted
-        .filter(|grant| !used.contains(grant) && !is_rare(grant))
-        .map(|grant| grant.to_string())
+        .filter(|grant| !is_rare(grant))
+        .filter(|grant| !entries.iter().any(|entry| grant.is_used_by(entry)))
+        .map(|grant| grant.in_full())
         .collect()
 }
 

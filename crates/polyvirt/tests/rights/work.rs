@@ -24,6 +24,7 @@ pub async fn everything(cluster: &Cluster) {
     novacron(cluster).await;
     placement(cluster).await;
     remote_provider(cluster).await;
+    process(cluster).await;
     machines(cluster).await;
     for object in plain.iter().rev() {
         cluster.delete(object).await;
@@ -152,6 +153,29 @@ async fn remote_provider(cluster: &Cluster) {
     })
     .await;
     cluster.delete(&provider).await;
+}
+
+/// A child of the manager, with a variable that the namespace keeps for it.
+async fn process(cluster: &Cluster) {
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "settings", "namespace": "default"},
+        "data": {"level": "warn"},
+    });
+    let level = json!({"configMapKeyRef": {"name": "settings", "key": "level"}});
+    let provider = json!({
+        "apiVersion": INFRA, "kind": "Provider",
+        "metadata": {"name": "beside", "namespace": "default"},
+        "spec": {"type": "mock", "endpoint": "mock://memory", "runtime": {
+            "mode": "Process", "env": [{"name": "LOG_LEVEL", "valueFrom": level}],
+        }},
+    });
+    cluster.apply(settings.clone()).await;
+    cluster.apply(provider.clone()).await;
+    let phase = "/status/runtime/phase";
+    seen(cluster, INFRA, "Provider", "beside", phase, "Running").await;
+    cluster.delete(&provider).await;
+    cluster.delete(&settings).await;
 }
 
 /// A cluster that does not answer: the Machine waits for it, and what it becomes is there.

@@ -256,6 +256,7 @@ mod tests {
             checksum: "ab".to_owned(),
             checksum_type: "sha256".to_owned(),
             storage_hint: String::new(),
+            pull: polyvirt_contract::model::Pull::default(),
         }
     }
 

@@ -108,6 +108,7 @@ mod tests {
     #[test]
     fn every_field_acts_or_is_known_not_to() {
         let not = [
+            ("spec.imagePullPolicy", "CDI fetches an image once"),
             ("spec.disks[].type", "the storage class says"),
             ("spec.disks[].scsi", "of vSphere"),
             ("spec.metaData.cloudInit", "KubeVirt writes its own"),

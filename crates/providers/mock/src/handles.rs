@@ -58,6 +58,11 @@ impl FaultsHandle<'_> {
             .change(|inner, _| inner.state.image_missing(source, true));
     }
 
+    /// Its origin has other bytes from now on.
+    pub fn change_image(self, source: &str) {
+        self.0.change(|inner, _| inner.state.image_changed(source));
+    }
+
     /// The image is there again.
     pub fn return_image(self, source: &str) {
         self.0

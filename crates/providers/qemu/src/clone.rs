@@ -295,6 +295,7 @@ async fn make_layer(core: &Core, source: &Vm, from: &Record) -> Result<String> {
             virtual_size: size,
             layer: true,
             base: from.image.clone(),
+            ..ImageRecord::default()
         },
     )?;
     source.keep(|record| record.image.clone_from(&id))?;

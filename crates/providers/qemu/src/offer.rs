@@ -13,6 +13,7 @@ const HONOURED: &[&str] = &[
     "spec.disks[].type",
     "spec.imageRef",
     "spec.imageRef.*",
+    "spec.imagePullPolicy",
     "spec.importedDisk.path",
     "spec.metaData.*",
     "spec.networkData.*",

@@ -115,7 +115,8 @@ impl Provider for Qemu {
 
     async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {
         let source = Source::of_request(&self.core, &request)?;
-        image::prepare(&self.core, source)?.answer(&self.core).await
+        let prepared = image::prepare(&self.core, source).await?;
+        prepared.answer(&self.core).await
     }
 
     async fn image_delete(&self, image: &PreparedImage) -> Result<()> {

@@ -117,6 +117,10 @@ pub struct VirtualMachineSpec {
     /// imageRef, image and importedDisk is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported_disk: Option<Box<ImportedDisk>>,
+    /// When the image is fetched: IfNotPresent, Always (its origin is looked at again for each new VM, and fetched if it has
+    /// changed) or Never (the provider must have it). Says nothing to a VM that exists. Defaults to IfNotPresent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<DiskImagePull>,
     /// The power state to hold: On, Off (at once) or OffGraceful (the guest shuts down, and is
     /// cut off after lifecycle.gracefulShutdownTimeout). Absent means On.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -60,3 +60,15 @@ pub enum RestartPolicy {
     /// The VM is restarted when the change cannot be made while it runs.
     WhenNeeded,
 }
+
+/// When the image of a VM is fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DiskImagePull {
+    /// When the provider lacks it.
+    #[default]
+    IfNotPresent,
+    /// Its origin is looked at for each new VM, and what has changed there is fetched.
+    Always,
+    /// Never: the provider must have it.
+    Never,
+}

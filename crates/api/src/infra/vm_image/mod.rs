@@ -291,6 +291,27 @@ pub struct ImageProviderStatus {
     /// When a failed import is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<Time>,
+    /// UIDs of VirtualMachines with imagePullPolicy Always for which the origin was looked at, until they are made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checked_for: Vec<String>,
+    /// What is being fetched to take the place of the copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<Box<ImageRenewal>>,
+}
+
+/// A newer copy on its way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImageRenewal {
+    /// Id of the newer copy on the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Path of the newer copy on the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// UIDs of VirtualMachines for which the origin was looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checked_for: Vec<String>,
 }
 
 /// How far an import is.

@@ -9,7 +9,7 @@ impl TryFrom<&PrepareImage> for v1::ImagePrepareRequest {
 
     fn try_from(image: &PrepareImage) -> Result<Self, ProviderError> {
         Ok(Self {
-            image_json: json::write_prepare(&image.origin, &image.checksum, &image.checksum_type)?,
+            image_json: json::write_prepare(image)?,
             target_name: image.target_name.clone(),
             storage_hint: image.storage_hint.clone(),
         })
@@ -27,6 +27,7 @@ impl TryFrom<v1::ImagePrepareRequest> for PrepareImage {
             checksum: image.checksum,
             checksum_type: image.checksum_type,
             storage_hint: request.storage_hint,
+            pull: image.pull,
         })
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::error::ProviderError;
-use crate::model::ImageSource;
+use crate::model::{ImageSource, Pull};
 
 use super::read::{Object, parse_object};
 use super::write;
@@ -18,6 +18,8 @@ pub(super) struct ImageJson<'a> {
     format: &'a str,
     checksum: &'a str,
     checksum_type: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pull_policy: &'a str,
 }
 
 impl<'a> From<&'a ImageSource> for ImageJson<'a> {
@@ -29,6 +31,7 @@ impl<'a> From<&'a ImageSource> for ImageJson<'a> {
             format: &image.format,
             checksum: &image.checksum,
             checksum_type: &image.checksum_type,
+            pull_policy: pull_word(image.pull),
         }
     }
 }
@@ -51,5 +54,22 @@ pub(super) fn image_of(image: &Object<'_>) -> Result<ImageSource, ProviderError>
         format: image.text("format")?,
         checksum: image.text("checksum")?,
         checksum_type: image.text("checksumType")?,
+        pull: pull_of(image)?,
+    })
+}
+
+/// The default is not written, so that messages without it are as they always were.
+pub(super) fn pull_word(pull: Pull) -> &'static str {
+    match pull {
+        Pull::IfNotPresent => "",
+        other => other.word(),
+    }
+}
+
+pub(super) fn pull_of(object: &Object<'_>) -> Result<Pull, ProviderError> {
+    let word = object.text("pullPolicy")?;
+    Pull::parse(&word).ok_or_else(|| {
+        let message = format!("There is no policy {word:?}. Write IfNotPresent, Always or Never");
+        ProviderError::invalid("image.pullPolicy", message)
     })
 }

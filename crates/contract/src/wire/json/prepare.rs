@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::error::ProviderError;
-use crate::model::{Headers, ImageOrigin};
+use crate::model::{Headers, ImageOrigin, PrepareImage, Pull};
 
-use super::image::image_of;
+use super::image::{image_of, pull_of, pull_word};
 use super::read::{Object, parse_object};
 use super::write;
 
@@ -22,11 +22,16 @@ pub struct Prepare {
     pub checksum: String,
     /// The algorithm of the digest.
     pub checksum_type: String,
+    /// Whether the origin is looked at though the image is there.
+    pub pull: Pull,
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct PrepareJson<'a> {
     source: SourceJson<'a>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pull_policy: &'a str,
 }
 
 #[derive(Serialize)]
@@ -87,14 +92,13 @@ struct LibraryJson<'a> {
 }
 
 /// The image of `ImagePrepare`.
-pub fn write_prepare(origin: &ImageOrigin, checksum: &str, checksum_type: &str) -> Result<String> {
-    let with_checksum = |json| OriginJson {
-        checksum,
-        checksum_type,
-        ..json
+pub fn write_prepare(image: &PrepareImage) -> Result<String> {
+    let json = OriginJson {
+        checksum: &image.checksum,
+        checksum_type: &image.checksum_type,
+        ..origin_json(&image.origin)
     };
-    let json = with_checksum(origin_json(origin));
-    let source = match origin {
+    let source = match image.origin {
         ImageOrigin::Libvirt { .. } => SourceJson::Libvirt(json),
         ImageOrigin::Vsphere { .. } => SourceJson::Vsphere(json),
         ImageOrigin::Proxmox { .. } => SourceJson::Proxmox(json),
@@ -102,7 +106,11 @@ pub fn write_prepare(origin: &ImageOrigin, checksum: &str, checksum_type: &str) 
         ImageOrigin::Registry { .. } => SourceJson::Registry(json),
         ImageOrigin::DataVolume { .. } => SourceJson::DataVolume(json),
     };
-    write(&PrepareJson { source })
+    let pull_policy = pull_word(image.pull);
+    write(&PrepareJson {
+        source,
+        pull_policy,
+    })
 }
 
 fn origin_json(origin: &ImageOrigin) -> OriginJson<'_> {
@@ -180,9 +188,13 @@ fn origin_json(origin: &ImageOrigin) -> OriginJson<'_> {
 
 /// The image of `ImagePrepare`, in either shape.
 pub fn read_prepare(text: &str) -> Result<Prepare> {
-    let read = parse_object(text, "image", |image| match image.object("source")? {
-        Some(source) => from_object(&source),
-        None => from_create_shape(image),
+    let read = parse_object(text, "image", |image| {
+        let pull = pull_of(image)?;
+        let found = match image.object("source")? {
+            Some(source) => from_object(&source)?,
+            None => from_create_shape(image)?,
+        };
+        Ok(found.map(|found| Prepare { pull, ..found }))
     })?;
     read.flatten().ok_or_else(|| {
         ProviderError::invalid(
@@ -210,6 +222,7 @@ fn from_object(source: &Object<'_>) -> Result<Option<Prepare>> {
                 origin: read(&object)?,
                 checksum: object.text("checksum")?,
                 checksum_type: object.text("checksumType")?,
+                pull: Pull::default(),
             }));
         }
     }
@@ -240,6 +253,7 @@ fn from_create_shape(object: &Object<'_>) -> Result<Option<Prepare>> {
         origin,
         checksum,
         checksum_type,
+        pull: Pull::default(),
     }))
 }
 

@@ -20,8 +20,8 @@ mod volumes;
 use std::collections::BTreeMap;
 
 use polyvirt_api::infra::{
-    self, CloudInit, DriftAction, DriftPolicy, Ignition, ObjectRef, Placement, PowerState,
-    ProviderType, UserData, VMMigration, VMNetworkAttachment, VMResources, VMSnapshot,
+    self, CloudInit, DiskImagePull, DriftAction, DriftPolicy, Ignition, ObjectRef, Placement,
+    PowerState, ProviderType, UserData, VMMigration, VMNetworkAttachment, VMResources, VMSnapshot,
     VirtualMachineSpec,
 };
 use polyvirt_api::kubevirt::{KubevirtOptions, NetworkOption, OPTIONS_KEY};
@@ -100,7 +100,7 @@ pub fn problems(vm: &VirtualMachine) -> Vec<LowerError> {
     let found = [
         size::class(&inner.resources).err(),
         ImageSource::parse(&inner.image.source).err(),
-        pull_policy(inner, &mut idle).err(),
+        pull_policy(inner).err(),
         networks::cards(&inner.networks).err(),
         volumes::resolve(&inner.volumes).err(),
         devices::resolve(&inner.devices).err(),
@@ -135,6 +135,7 @@ pub fn lower(vm: &VirtualMachine, around: &Surroundings<'_>) -> Result<Lowered, 
         class: Some(Box::new(parts.class)),
         image_ref: image.image_ref,
         image: image.image,
+        image_pull_policy: pull_policy(inner)?,
         power_state: Some(power(vm)),
         resources: gpu(&parts.devices, around.provider_type),
         disks: parts.volumes.into_iter().map(|v| v.disk).collect(),
@@ -170,7 +171,6 @@ fn parts(vm: &VirtualMachine, name: &str) -> Result<Parts, LowerError> {
     let (spec, inner) = (&vm.spec, &*vm.spec.template.spec);
     let mut ignored = Vec::new();
     affinity::check(inner.affinity.as_deref())?;
-    pull_policy(inner, &mut ignored)?;
     Ok(Parts {
         class: size::class(&inner.resources)?,
         cards: networks::cards(&inner.networks)?,
@@ -184,15 +184,13 @@ fn parts(vm: &VirtualMachine, name: &str) -> Result<Parts, LowerError> {
     })
 }
 
-/// What is there is used, and what is not is fetched: the two other words ask for something that nobody does.
-fn pull_policy(inner: &VmSpec, ignored: &mut Vec<String>) -> Result<(), LowerError> {
+/// When the image is fetched; what is the default is not written.
+fn pull_policy(inner: &VmSpec) -> Result<Option<DiskImagePull>, LowerError> {
     let field = "spec.template.spec.image.pullPolicy";
     match inner.image.pull_policy.as_deref().unwrap_or_default() {
-        "" | "IfNotPresent" => Ok(()),
-        "Always" | "Never" => {
-            ignored.push(field.to_owned());
-            Ok(())
-        }
+        "" | "IfNotPresent" => Ok(None),
+        "Always" => Ok(Some(DiskImagePull::Always)),
+        "Never" => Ok(Some(DiskImagePull::Never)),
         other => {
             let message =
                 format!("There is no policy {other:?}. Write IfNotPresent, Always or Never");

@@ -96,7 +96,15 @@ fn ready(
         return finding(truth, Reason::MigrationFailed, why);
     }
     let message = said(Some(made)).unwrap_or_default();
-    finding(truth, reason, message)
+    let at_rest = made
+        .conditions
+        .iter()
+        .any(|c| c.type_ == kind::READY && c.status == "True");
+    match reason {
+        // What it says is from before it was asked for.
+        Reason::Starting if at_rest => finding(truth, reason, "The VM is to be started".to_owned()),
+        _ => finding(truth, reason, message),
+    }
 }
 
 /// It runs, though not where it was to run.
@@ -149,19 +157,30 @@ fn running(
     ready: Option<&Condition>,
     before: Option<Reason>,
 ) -> (Truth, Reason) {
-    let operation = made.operation.as_ref().map(|o| o.kind);
-    let stops = [OperationKind::PowerOff, OperationKind::GracefulStop];
-    let changes = operation.is_some_and(|kind| !stops.contains(&kind));
     let recovered = matches!(before, Some(Reason::Unhealthy | Reason::Healthy));
+    let work = work(made, ready);
     match ready.map(|c| c.status.as_str()) {
-        _ if operation.is_some_and(|kind| stops.contains(&kind)) => {
-            (Truth::False, Reason::ShuttingDown)
-        }
+        _ if work == Some(Reason::ShuttingDown) => (Truth::False, Reason::ShuttingDown),
         Some("True") if recovered => (Truth::True, Reason::Healthy),
         Some("True") => (Truth::True, Reason::Running),
-        Some("False") if changes => (Truth::False, Reason::Reconfiguring),
+        Some("False") if work.is_some() => (Truth::False, Reason::Reconfiguring),
         Some("False") => (Truth::False, Reason::Unhealthy),
         _ => (Truth::Unknown, Reason::Unhealthy),
+    }
+}
+
+/// What is being done to a VM that runs. A provider that does it at once has no operation to show, only the word for it.
+fn work(made: &infra::VirtualMachineStatus, ready: Option<&Condition>) -> Option<Reason> {
+    let operation = made.operation.as_ref().map(|o| o.kind);
+    let why = ready.and_then(|c| Reason::parse(&c.reason));
+    match (operation, why) {
+        (Some(OperationKind::PowerOff | OperationKind::GracefulStop), _)
+        | (None, Some(Reason::PoweringOff | Reason::ShuttingDown)) => Some(Reason::ShuttingDown),
+        (Some(_), _)
+        | (None, Some(Reason::Reconfiguring | Reason::Rebooting | Reason::Reverting)) => {
+            Some(Reason::Reconfiguring)
+        }
+        _ => None,
     }
 }
 

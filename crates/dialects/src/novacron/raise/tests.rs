@@ -156,6 +156,38 @@ fn every_state_has_its_words() {
     }
 }
 
+/// A provider that answers when all is done leaves no operation behind.
+#[test]
+fn work_that_is_done_at_once_is_no_illness() {
+    for (why, expected) in [
+        ("ShuttingDown", "ShuttingDown"),
+        ("PoweringOff", "ShuttingDown"),
+        ("Reconfiguring", "Reconfiguring"),
+        ("Rebooting", "Reconfiguring"),
+        ("VmFault", "Unhealthy"),
+    ] {
+        let busy = json!({"conditions": [ready("False", why, "At work")]});
+        let status = raised(
+            &vm(true, json!({})),
+            Some(&made(with(running(), busy))),
+            None,
+        );
+        assert_eq!(word(&status).2, expected, "{why}");
+    }
+}
+
+#[test]
+fn a_vm_that_is_to_be_started_does_not_say_that_it_is_off_as_declared() {
+    let off = json!({
+        "id": "vm-1", "phase": "Stopped", "powerState": "Off",
+        "conditions": [ready("True", "ReconcileSuccess", "The VM is off, as declared")],
+    });
+    let status = raised(&vm(true, json!({})), Some(&made(off)), None);
+    assert_eq!(word(&status).2, "Starting");
+    let told = conditions::find(&status, READY).unwrap().message.clone();
+    assert_eq!(told.as_deref(), Some("The VM is to be started"));
+}
+
 #[test]
 fn trouble_goes_before_everything() {
     let missing = LowerError::Missing {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use polyvirt_conformance::{Profile, run};
-use polyvirt_contract::model::{Headers, ImageOrigin, NicSpec, PrepareImage};
+use polyvirt_contract::model::{Headers, ImageOrigin, NicSpec, PrepareImage, Pull};
 
 use crate::lab::{Lab, PATIENCE};
 
@@ -24,6 +24,7 @@ fn profile() -> Profile {
             checksum: String::new(),
             checksum_type: String::new(),
             storage_hint: String::new(),
+            pull: Pull::default(),
         }),
         patience: PATIENCE,
         interval: Duration::from_millis(50),

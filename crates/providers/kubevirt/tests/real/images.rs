@@ -1,6 +1,8 @@
 //! Images that are fetched once.
 
-use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage};
+use polyvirt_contract::model::{
+    Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage, Pull,
+};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Provider, ProviderError};
 use polyvirt_testkit::ControlPlane;
@@ -31,6 +33,7 @@ fn of(origin: ImageOrigin) -> PrepareImage {
         checksum: String::new(),
         checksum_type: String::new(),
         storage_hint: String::new(),
+        pull: Pull::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polyvirt_conformance::{Profile, run};
-use polyvirt_contract::model::{ClassSpec, ImageOrigin, PrepareImage};
+use polyvirt_contract::model::{ClassSpec, ImageOrigin, PrepareImage, Pull};
 
 use crate::lab::{Lab, nic};
 
@@ -29,6 +29,7 @@ fn profile(lab: &Lab) -> Profile {
             checksum: String::new(),
             checksum_type: String::new(),
             storage_hint: String::new(),
+            pull: Pull::default(),
         }),
         patience: Duration::from_secs(240),
         interval: Duration::from_millis(200),

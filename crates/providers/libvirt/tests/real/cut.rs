@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use polyvirt_contract::model::{ImageOrigin, PrepareImage};
+use polyvirt_contract::model::{ImageOrigin, PrepareImage, Pull};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Provider as _, Result};
 use polyvirt_provider_libvirt::{Libvirt, LibvirtConfig, Secret};
@@ -185,6 +185,7 @@ async fn prepared(provider: &Libvirt, url: &str, format: &str) -> Result<()> {
         checksum: String::new(),
         checksum_type: String::new(),
         storage_hint: String::new(),
+        pull: Pull::default(),
         target_name: "image".to_owned(),
     };
     let Some(task) = provider.image_prepare(request).await?.task else {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use polyvirt_contract::model::{
     CloneMode, CloneVm, CreateVm, DiskSpec, ExpandPolicy, ImageOrigin, PowerOp, PowerState,
-    PrepareImage, PreparedImage, Quiesce, SnapshotContents, SnapshotRequest, VmRef,
+    PrepareImage, PreparedImage, Pull, Quiesce, SnapshotContents, SnapshotRequest, VmRef,
 };
 use polyvirt_contract::{ErrorKind, Provider as _, ProviderError, Result, TaskId};
 
@@ -218,6 +218,7 @@ async fn images(lab: &Lab, moment: Duration) {
         checksum: String::new(),
         checksum_type: String::new(),
         storage_hint: String::new(),
+        pull: Pull::default(),
         target_name: "image".to_owned(),
     };
     let before = lab.host.volumes("default");

@@ -20,7 +20,7 @@ impl State {
             return Ok(found);
         }
         check::request(request)?;
-        self.images.source_is_there(image_key(request))?;
+        self.images.pull(&request.image, image_key(request))?;
         let wanted_host = request.placement.as_ref().map_or("", |place| &place.host);
         let mut vm = Vm::new(VmKey(self.numbers.vm + 1), request, 0);
         self.fill_first_disk(&mut vm);

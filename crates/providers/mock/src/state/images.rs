@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use polyvirt_contract::model::{ImageOrigin, PrepareImage, PreparedImage};
+use polyvirt_contract::model::{ImageOrigin, ImageSource, PrepareImage, PreparedImage, Pull};
 use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
 
 use crate::config::MockConfig;
@@ -29,6 +29,10 @@ pub(crate) struct Images {
     missing: BTreeSet<String>,
     corrupt: BTreeSet<String>,
     by_source: BTreeMap<String, Image>,
+    /// Sources whose bytes are others by now than those that were fetched.
+    changed: BTreeSet<String>,
+    /// URLs that VMs were made from.
+    fetched: BTreeSet<String>,
     imported: BTreeMap<String, ImportedDisk>,
     prepared: u64,
     deleted: u64,
@@ -40,6 +44,8 @@ impl Images {
             missing: config.missing_images.clone(),
             corrupt: config.corrupt_images.clone(),
             by_source: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            fetched: BTreeSet::new(),
             imported: BTreeMap::new(),
             prepared: 0,
             deleted: 0,
@@ -50,6 +56,20 @@ impl Images {
     pub(crate) fn source_is_there(&self, source: &str) -> Result<()> {
         if self.missing.contains(source) {
             return Err(ProviderError::not_found(format!("The image {source}")).at("spec.imageRef"));
+        }
+        Ok(())
+    }
+
+    /// Fetches what a VM is to be made from, as its policy says.
+    pub(crate) fn pull(&mut self, image: &ImageSource, source: &str) -> Result<()> {
+        let by_url = image.url == source && !source.is_empty();
+        let prepared = self.by_source.get(source).is_some_and(|i| i.task.is_none());
+        if image.pull == Pull::Never && by_url && !prepared && !self.fetched.contains(source) {
+            return Err(may_not_fetch(source));
+        }
+        self.source_is_there(source)?;
+        if by_url {
+            self.fetched.insert(source.to_owned());
         }
         Ok(())
     }
@@ -84,6 +104,14 @@ impl Images {
         Ok(())
     }
 
+    /// What is on its way is waited for in any case.
+    fn forget_if_changed(&mut self, source: &str) {
+        let there = self.by_source.get(source).is_some_and(|i| i.task.is_none());
+        if there && self.changed.remove(source) {
+            self.by_source.remove(source);
+        }
+    }
+
     /// Work in flight is lost with the process; what is prepared stays.
     pub(super) fn crash(&mut self) {
         self.by_source.retain(|_, image| image.task.is_none());
@@ -98,6 +126,10 @@ impl State {
         request: &PrepareImage,
     ) -> Result<PreparedImage> {
         let source = source(&request.origin)?;
+        if request.pull == Pull::Always {
+            self.images.source_is_there(&source)?;
+            self.images.forget_if_changed(&source);
+        }
         if let Some(image) = self.images.by_source.get(&source) {
             return Ok(prepared(image, image.task.map(|task| self.tasks.id(task))));
         }
@@ -163,6 +195,11 @@ impl State {
         self.images.prepared()
     }
 
+    /// The origin of an image has other bytes from now on.
+    pub(crate) fn image_changed(&mut self, source: &str) {
+        self.images.changed.insert(source.to_owned());
+    }
+
     /// Says whether an image is there, from now on.
     pub(crate) fn image_missing(&mut self, source: &str, missing: bool) {
         if missing {
@@ -190,6 +227,13 @@ fn has_wrong_checksum(request: &PrepareImage) -> bool {
     }
     let hex = checksum.bytes().all(|byte| byte.is_ascii_hexdigit());
     !hex || checksum == "bad"
+}
+
+fn may_not_fetch(source: &str) -> ProviderError {
+    let message = format!(
+        "The image {source} is not here, and may not be fetched. Prepare it, or set IfNotPresent"
+    );
+    ProviderError::new(ErrorKind::Precondition, message).at("spec.imagePullPolicy")
 }
 
 fn wrong_checksum(source: &str) -> ProviderError {

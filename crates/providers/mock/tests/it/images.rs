@@ -1,4 +1,4 @@
-use polyvirt_contract::model::{CreateVm, Headers, ImageOrigin, ImageSource, PrepareImage};
+use polyvirt_contract::model::{CreateVm, Headers, ImageOrigin, ImageSource, PrepareImage, Pull};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Provider};
 
@@ -14,6 +14,7 @@ fn image(name: &str, url: &str) -> PrepareImage {
         checksum: String::new(),
         checksum_type: String::new(),
         storage_hint: String::new(),
+        pull: Pull::default(),
     }
 }
 
@@ -124,4 +125,46 @@ fn a_preparation_lost_in_a_crash_begins_anew() {
     let again = now(mock.image_prepare(image("a", "https://x/1"))).expect("accepted");
     assert!(again.task.is_some());
     assert_eq!(mock.images_prepared(), 2);
+}
+
+#[test]
+fn the_origin_is_looked_at_when_that_is_asked_for() {
+    let mock = manual();
+    let url = "https://x/1";
+    let always = || PrepareImage {
+        pull: Pull::Always,
+        ..image("a", url)
+    };
+    let first = now(mock.image_prepare(image("a", url))).expect("there");
+    assert_eq!(now(mock.image_prepare(always())), Ok(first.clone()));
+    mock.faults().change_image(url);
+    assert_eq!(
+        now(mock.image_prepare(image("a", url))),
+        Ok(first.clone()),
+        "nobody has looked"
+    );
+    let second = now(mock.image_prepare(always())).expect("there");
+    assert_ne!(second.path, first.path);
+    assert_eq!(now(mock.image_prepare(always())), Ok(second));
+    mock.faults().lose_image(url);
+    let error = now(mock.image_prepare(always())).expect_err("gone");
+    assert_eq!(error.kind, ErrorKind::NotFound);
+}
+
+#[test]
+fn a_vm_that_may_not_fetch_its_image_needs_it_to_be_here() {
+    let mock = manual();
+    let from = |name: &str, pull| CreateVm {
+        image: ImageSource {
+            url: "https://x/1".to_owned(),
+            pull,
+            ..ImageSource::default()
+        },
+        ..request(name)
+    };
+    let error = now(mock.create(from("a", Pull::Never))).expect_err("not here");
+    assert_eq!(error.kind, ErrorKind::Precondition);
+    assert_eq!(error.field.as_deref(), Some("spec.imagePullPolicy"));
+    now(mock.create(from("b", Pull::IfNotPresent))).expect("fetched");
+    now(mock.create(from("c", Pull::Never))).expect("here now");
 }

@@ -8,6 +8,7 @@
 
 mod prepare;
 mod source;
+mod versions;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,7 +64,7 @@ pub(crate) async fn for_vm(core: &Arc<Core>, source: &ImageSource) -> Result<Ima
     if let Some(image) = named(core, source)? {
         return Ok(image);
     }
-    let prepared = prepare(core, Source::of_vm(core, source)?)?;
+    let prepared = prepare(core, Source::of_vm(core, source)?).await?;
     prepared.begun.done().await?;
     get(core, &prepared.id)?.ok_or_else(|| absent(&prepared.id))
 }
@@ -133,7 +134,9 @@ pub(crate) async fn delete(core: &Core, image: &PreparedImage) -> Result<()> {
         );
         return Err(ProviderError::new(ErrorKind::Precondition, message));
     }
-    remove(core, &found.id)
+    remove(core, &found.id)?;
+    versions::drop_unused(core, &found);
+    Ok(())
 }
 
 fn user_of(core: &Core, id: &str) -> Option<String> {

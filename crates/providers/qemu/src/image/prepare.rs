@@ -11,6 +11,7 @@ use polyvirt_disks::fetch::{self, FetchError, Fetcher};
 use polyvirt_disks::format::{self, Image};
 
 use super::source::{self, Place, Source};
+use super::versions;
 use super::{DISK, RECORD, folder, get, place};
 use crate::core::Core;
 use crate::errors;
@@ -41,8 +42,9 @@ impl Prepared {
     }
 }
 
-/// Begins to prepare the image, or finds that somebody has.
-pub(crate) fn prepare(core: &Arc<Core>, source: Source) -> Result<Prepared> {
+/// Begins to prepare the image, or finds that somebody has. Which version that is depends on what was asked for.
+pub(crate) async fn prepare(core: &Arc<Core>, source: Source) -> Result<Prepared> {
+    let source = versions::settle(core, source).await?;
     let id = source.id();
     let there = get(core, &id)?.is_some();
     let (core_of_task, id_of_task) = (core.clone(), id.clone());
@@ -96,8 +98,8 @@ impl Work {
     }
 
     async fn make(&self, core: &Core, source: &Source, progress: &Progress) -> Result<()> {
-        let path = match &source.place {
-            Place::File(path) if source.checksum.is_empty() => path.clone(),
+        let (path, version) = match &source.place {
+            Place::File(path) if source.checksum.is_empty() => (path.clone(), None),
             _ => self.fetch(core, source, progress).await?,
         };
         let image = probe(&path, &source.format)?;
@@ -109,13 +111,18 @@ impl Work {
         core.img
             .import(&folder, file, name, "image.qcow2", told)
             .await?;
-        self.finish(core, source, image)?;
+        self.finish(core, source, image, version)?;
         self.drop_download(core);
         Ok(())
     }
 
     /// Brings the bytes here and checks them. What came stays until the image is whole, so that a break costs little.
-    async fn fetch(&self, core: &Core, source: &Source, progress: &Progress) -> Result<PathBuf> {
+    async fn fetch(
+        &self,
+        core: &Core,
+        source: &Source,
+        progress: &Progress,
+    ) -> Result<(PathBuf, Option<String>)> {
         let place = self.download(core);
         if !place.is_dir() {
             let made = DirBuilder::new().mode(0o711).create(&place);
@@ -123,21 +130,14 @@ impl Work {
         }
         let path = place.join("source");
         if path.is_file() {
-            return Ok(path);
+            return Ok((path, None));
         }
         let request = source.fetch_request(core)?;
         let told = |at: fetch::Progress| progress.at(percent(at));
-        let options = fetch::Options {
-            reach: core.config.image_hosts,
-            ..fetch::Options::default()
-        };
-        let fetched = match Fetcher::new(options) {
-            Ok(fetcher) => fetcher.fetch(&request, &path, told).await,
-            Err(error) => Err(error),
-        };
-        fetched.map_err(|error| fetch_error(&error))?;
+        let fetched = fetcher(core)?.fetch(&request, &path, told).await;
+        let fetched = fetched.map_err(|error| fetch_error(&error))?;
         core.user.give(&path, 0o600)?;
-        Ok(path)
+        Ok((path, fetched.version))
     }
 
     fn download(&self, core: &Core) -> PathBuf {
@@ -154,7 +154,13 @@ impl Work {
     }
 
     /// Moves the image to its place, where it is nobody's to write.
-    fn finish(&self, core: &Core, source: &Source, image: Image) -> Result<()> {
+    fn finish(
+        &self,
+        core: &Core,
+        source: &Source,
+        image: Image,
+        version: Option<String>,
+    ) -> Result<()> {
         core.user.take_back(&self.half.join(DISK), 0o444)?;
         let record = ImageRecord {
             id: self.id.clone(),
@@ -164,6 +170,9 @@ impl Work {
             virtual_size: image.virtual_bytes,
             layer: false,
             base: String::new(),
+            family: source.family(),
+            version,
+            number: versions::next_number(core, source),
         };
         state::write_json(&self.half.join(RECORD), &record)?;
         core.user.take_back(&self.disk_folder(), 0o711)?;
@@ -201,7 +210,15 @@ fn percent(at: fetch::Progress) -> u8 {
     u8::try_from(share).unwrap_or(FETCHED).min(FETCHED)
 }
 
-fn fetch_error(error: &FetchError) -> ProviderError {
+pub(super) fn fetcher(core: &Core) -> Result<Fetcher> {
+    let options = fetch::Options {
+        reach: core.config.image_hosts,
+        ..fetch::Options::default()
+    };
+    Fetcher::new(options).map_err(|error| fetch_error(&error))
+}
+
+pub(super) fn fetch_error(error: &FetchError) -> ProviderError {
     let (kind, field) = match error {
         FetchError::Checksum { .. } | FetchError::Unlisted { .. } => {
             (ErrorKind::Invalid, "spec.source.checksum")

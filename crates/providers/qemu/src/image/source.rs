@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage};
+use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, Pull};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use polyvirt_disks::fetch;
 use sha2::{Digest as _, Sha256};
@@ -32,8 +32,12 @@ pub(crate) struct Source {
     pub(crate) format: String,
     pub(crate) checksum: String,
     pub(crate) checksum_type: String,
+    /// When its origin is asked.
+    pub(crate) pull: Pull,
     /// Tells versions of a file apart.
     stamp: String,
+    /// The id of the version that is here and is to be used.
+    known: Option<String>,
 }
 
 impl Source {
@@ -58,7 +62,9 @@ impl Source {
             format: format.to_owned(),
             checksum: request.checksum.clone(),
             checksum_type: request.checksum_type.clone(),
+            pull: request.pull,
             stamp: String::new(),
+            known: None,
         }
         .stamped(core)
     }
@@ -81,7 +87,9 @@ impl Source {
             format: format.to_owned(),
             checksum: image.checksum.clone(),
             checksum_type: image.checksum_type.clone(),
+            pull: image.pull,
             stamp: String::new(),
+            known: None,
         }
         .stamped(core)
     }
@@ -133,9 +141,31 @@ impl Source {
 
     /// The id that the image has or will have.
     pub(crate) fn id(&self) -> String {
+        let known = self.known.clone();
+        known.unwrap_or_else(|| self.id_of(&self.stamp))
+    }
+
+    /// What all versions of the image share: the id of the one that was fetched without a look at its version.
+    pub(crate) fn family(&self) -> String {
+        self.id_of("")
+    }
+
+    /// That version of it.
+    pub(crate) fn at_version(mut self, version: &str) -> Self {
+        version.clone_into(&mut self.stamp);
+        self
+    }
+
+    /// That version of it, which is here.
+    pub(crate) fn known_as(mut self, id: &str) -> Self {
+        self.known = Some(id.to_owned());
+        self
+    }
+
+    fn id_of(&self, stamp: &str) -> String {
         let parts = [
             self.word(),
-            self.stamp.clone(),
+            stamp.to_owned(),
             self.checksum.to_ascii_lowercase(),
         ];
         let digest = Sha256::digest(parts.join("\0").as_bytes());

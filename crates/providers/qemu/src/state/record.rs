@@ -259,7 +259,7 @@ impl Record {
 }
 
 /// A prepared image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ImageRecord {
     pub(crate) id: String,
     /// The VMImage that it was first prepared for.
@@ -275,4 +275,13 @@ pub(crate) struct ImageRecord {
     /// The image below this layer; empty if it stands alone.
     #[serde(default)]
     pub(crate) base: String,
+    /// What all versions of the image share; empty in records of before there were any.
+    #[serde(default)]
+    pub(crate) family: String,
+    /// Which version its origin said it is.
+    #[serde(default)]
+    pub(crate) version: Option<String>,
+    /// Grows with each version.
+    #[serde(default)]
+    pub(crate) number: u64,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polyvirt_conformance::{Profile, run};
-use polyvirt_contract::model::{ClassSpec, ImageOrigin, ImageSource, PrepareImage};
+use polyvirt_contract::model::{ClassSpec, ImageOrigin, ImageSource, PrepareImage, Pull};
 
 use crate::hosts::Hosts;
 use crate::lab::{Lab, guest_image, nic};
@@ -33,6 +33,7 @@ fn profile() -> Profile {
             checksum: String::new(),
             checksum_type: String::new(),
             storage_hint: String::new(),
+            pull: Pull::default(),
         }),
         patience: Duration::from_secs(240),
         interval: Duration::from_millis(200),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use polyvirt_contract::model::{Headers, ImageOrigin, PrepareImage, PreparedImage};
+use polyvirt_contract::model::{Headers, ImageOrigin, PrepareImage, PreparedImage, Pull};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Provider as _, ProviderError, Result};
 use sha2::{Digest as _, Sha256};
@@ -35,6 +35,7 @@ fn request(origin: ImageOrigin) -> PrepareImage {
         checksum: String::new(),
         checksum_type: "sha256".to_owned(),
         storage_hint: String::new(),
+        pull: Pull::default(),
     }
 }
 

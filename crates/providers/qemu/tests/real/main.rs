@@ -25,4 +25,5 @@ mod limits;
 mod many;
 mod moving;
 mod pauses;
+mod pull;
 mod wire;

@@ -1,5 +1,6 @@
 //! Where the first disk comes from.
 
+use polyvirt_api::infra::DiskImagePull;
 use serde_json::json;
 
 use super::*;
@@ -101,9 +102,15 @@ fn another_catalogue_does_not_change_a_vm_that_was_made() {
 }
 
 #[test]
-fn a_pull_policy_that_nobody_keeps_is_told() {
-    for (policy, told) in [("IfNotPresent", 0), ("Always", 1), ("Never", 1)] {
+fn a_pull_policy_goes_on_to_the_vm() {
+    for (policy, written) in [
+        ("IfNotPresent", None),
+        ("Always", Some(DiskImagePull::Always)),
+        ("Never", Some(DiskImagePull::Never)),
+    ] {
         let image = json!({"image": {"source": "golden", "pullPolicy": policy}});
-        assert_eq!(lowered(&made_of(&image)).ignored.len(), told, "{policy}");
+        let made = lowered(&made_of(&image));
+        assert_eq!(made.vm.spec.image_pull_policy, written, "{policy}");
+        assert!(made.ignored.is_empty(), "{:?}", made.ignored);
     }
 }

@@ -1,0 +1,127 @@
+//! VMs in the KubeVirt of the manager's own cluster (endpoint `kubevirt://in-cluster`).
+
+use super::{CORE, Create, Get, List, Patch, Right, Role, Room, Switch, Update, WHOLE};
+
+const fn right(
+    role: Role,
+    group: &'static str,
+    resources: &'static [&'static str],
+    verbs: &'static [super::Verb],
+) -> Right {
+    Right::new(role, group, resources, verbs).with(Switch::Kubevirt)
+}
+
+/// Its rooms.
+pub const ROOMS: &[Room] = &[
+    Room {
+        path: "providers/kubevirt/src/vm",
+        why: "VMs of KubeVirt, their disks, the copies of images that these are, and their cloud-init",
+        rights: &[
+            right(
+                Role::Work,
+                "kubevirt.io",
+                &["virtualmachines", "virtualmachineinstances"],
+                WHOLE,
+            ),
+            right(Role::Work, "cdi.kubevirt.io", &["datavolumes"], WHOLE),
+            right(
+                Role::Work,
+                "cdi.kubevirt.io",
+                &["datavolumes/source"],
+                &[Create],
+            ),
+            right(
+                Role::Work,
+                CORE,
+                &["persistentvolumeclaims", "secrets"],
+                WHOLE,
+            ),
+            right(
+                Role::Work,
+                "k8s.cni.cncf.io",
+                &["network-attachment-definitions"],
+                WHOLE,
+            ),
+            right(Role::Cluster, CORE, &["namespaces"], &[Get, Create, Patch]),
+        ],
+    },
+    Room {
+        path: "providers/kubevirt/src/subresource.rs",
+        why: "what KubeVirt does at once: a stop, a console",
+        rights: &[
+            right(
+                Role::Work,
+                "subresources.kubevirt.io",
+                &["virtualmachines/stop"],
+                &[Update],
+            ),
+            right(
+                Role::Work,
+                "subresources.kubevirt.io",
+                &[
+                    "virtualmachineinstances/console",
+                    "virtualmachineinstances/vnc",
+                ],
+                &[Get],
+            ),
+        ],
+    },
+    Room {
+        path: "providers/kubevirt/src/snapshot.rs",
+        why: "snapshots of KubeVirt",
+        rights: &[right(
+            Role::Work,
+            "snapshot.kubevirt.io",
+            &["virtualmachinesnapshots", "virtualmachinerestores"],
+            WHOLE,
+        )],
+    },
+    Room {
+        path: "providers/kubevirt/src/clone.rs",
+        why: "clones of KubeVirt",
+        rights: &[right(
+            Role::Work,
+            "clone.kubevirt.io",
+            &["virtualmachineclones"],
+            WHOLE,
+        )],
+    },
+    Room {
+        path: "providers/kubevirt/src/migrate",
+        why: "moves between nodes, and how fast they may be",
+        rights: &[
+            right(
+                Role::Work,
+                "kubevirt.io",
+                &["virtualmachineinstancemigrations"],
+                WHOLE,
+            ),
+            right(
+                Role::Cluster,
+                "migrations.kubevirt.io",
+                &["migrationpolicies"],
+                WHOLE,
+            ),
+        ],
+    },
+    Room {
+        path: "providers/kubevirt/src/inventory.rs",
+        why: "what nodes and storage there are, and what KubeVirt has switched on",
+        rights: &[
+            right(Role::Cluster, CORE, &["nodes"], &[Get, List]),
+            right(
+                Role::Cluster,
+                "storage.k8s.io",
+                &["storageclasses"],
+                &[Get, List],
+            ),
+            right(
+                Role::Cluster,
+                "cdi.kubevirt.io",
+                &["storageprofiles"],
+                &[Get, List],
+            ),
+            right(Role::Cluster, "kubevirt.io", &["kubevirts"], &[Get, List]),
+        ],
+    },
+];
