@@ -94,11 +94,20 @@
   resources: [network-attachment-definitions]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [subresources.kubevirt.io]
-  resources: [virtualmachines/stop]
+  resources:
+    - virtualmachines/stop
+    - virtualmachineinstances/pause
+    - virtualmachineinstances/unpause
+    - virtualmachineinstances/addvolume
+    - virtualmachineinstances/removevolume
   verbs: [update]
 - apiGroups: [subresources.kubevirt.io]
   resources: [virtualmachineinstances/console, virtualmachineinstances/vnc]
   verbs: [get]
+# What VMs use.
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [list]
 {{- end }}
 {{- end -}}
 
