@@ -147,6 +147,7 @@ impl Provider for Shelf {
             slip.power = match request.op {
                 PowerOp::On | PowerOp::Reboot => PowerState::On,
                 PowerOp::Off | PowerOp::ShutdownGraceful { .. } => PowerState::Off,
+                PowerOp::Pause => return Err(ProviderError::unsupported("pauses")),
             };
             // A request that must happen once is known again by this.
             slip.last_request = request.request.clone().or(slip.last_request.take());

@@ -135,6 +135,7 @@ impl Lab {
         let expected = match op {
             PowerOp::On | PowerOp::Reboot => PowerState::On,
             PowerOp::Off | PowerOp::ShutdownGraceful { .. } => PowerState::Off,
+            PowerOp::Pause => PowerState::Suspended,
         };
         self.until(&vm.id, &format!("{op:?} to act"), |state| {
             state.power == expected

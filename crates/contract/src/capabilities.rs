@@ -62,11 +62,13 @@ pub enum Extension {
     Migrate,
     /// What VMs use can be asked.
     Usage,
+    /// A VM that runs can be paused.
+    Pause,
 }
 
 impl Extension {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Identity,
         Self::Watch,
         Self::Inventory,
@@ -74,6 +76,7 @@ impl Extension {
         Self::Console,
         Self::Migrate,
         Self::Usage,
+        Self::Pause,
     ];
 
     /// The name on the wire and in `Provider.status.features`.
@@ -86,6 +89,7 @@ impl Extension {
             Self::Console => "Console",
             Self::Migrate => "Migrate",
             Self::Usage => "Usage",
+            Self::Pause => "Pause",
         }
     }
 

@@ -61,7 +61,9 @@ reasons! {
     GracefulTimeout,
     /// The VM is being restarted.
     Rebooting,
-    /// A reboot was asked for while the VM was off; there is nothing to reboot.
+    /// The VM is being paused: its memory stays, its processors stop.
+    Pausing,
+    /// A reboot was asked for while the VM was off or paused; there is nothing to reboot.
     RebootSkipped,
     /// Size, disks or networks are being changed.
     Reconfiguring,

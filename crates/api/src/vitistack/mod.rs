@@ -31,7 +31,7 @@ pub const KUBEVIRT_CONFIG_ANNOTATION: &str = "vitistack.io/kubevirt-config";
 pub const FORCE_DELETE_ANNOTATION: &str = "vitistack.io/force-delete";
 /// On a Machine, `"true"`: its VM stays when it is deleted.
 pub const ORPHAN_ANNOTATION: &str = "vitistack.io/orphan";
-/// On a Machine: On, Off or OffGraceful. Absent: the power state of the VirtualMachine is not touched.
+/// On a Machine: On, Off, OffGraceful or Paused. Absent: the power state of the VirtualMachine is not touched.
 pub const POWER_STATE_ANNOTATION: &str = "vitistack.io/power-state";
 /// On a Machine, `datavolume`: spec.os.imageID is an installation medium to boot from.
 pub const BOOT_SOURCE_ANNOTATION: &str = "kubevirt.io/boot-source";

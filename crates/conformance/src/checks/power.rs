@@ -1,9 +1,9 @@
 //! On, off, and once more.
 
 use polyvirt_contract::model::{PowerOp, PowerRequest, PowerState, VmState};
-use polyvirt_contract::{Extension, RequestId};
+use polyvirt_contract::{ErrorKind, Extension, RequestId};
 
-use crate::check::{Check, Checked, Need, check, ensure};
+use crate::check::{Check, Checked, Failure, Need, check, ensure};
 use crate::lab::Lab;
 
 const OBEYS: Need = Need::Given("guest that obeys a request to shut down", |profile| {
@@ -25,6 +25,12 @@ pub(super) fn checks() -> Vec<Check> {
             graceful
         ),
         check!("reboot", "A VM that is restarted runs.", &[], reboot),
+        check!(
+            "pause",
+            "A VM that is paused goes on where it was, or ends.",
+            &[Need::Extension(Extension::Pause)],
+            pause
+        ),
         check!(
             "reboot-once",
             "A request is carried out once, however often it is sent.",
@@ -68,6 +74,23 @@ async fn graceful(lab: &Lab) -> Checked {
 async fn reboot(lab: &Lab) -> Checked {
     let vm = lab.running().await?;
     lab.switch(&vm, PowerOp::Reboot).await?;
+    Ok(())
+}
+
+async fn pause(lab: &Lab) -> Checked {
+    let vm = lab.running().await?;
+    for op in [PowerOp::Pause, PowerOp::Pause, PowerOp::On, PowerOp::Pause] {
+        lab.switch(&vm, op).await?;
+    }
+    lab.switch(&vm, PowerOp::Off).await?;
+    let off = lab.provider().power(&vm, PowerOp::Pause.into()).await;
+    let Err(error) = off else {
+        return Err(Failure::new("a VM that is off was paused"));
+    };
+    ensure!(
+        error.kind == ErrorKind::Precondition,
+        "pausing a VM that is off says {error:?}"
+    );
     Ok(())
 }
 

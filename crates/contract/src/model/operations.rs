@@ -38,6 +38,9 @@ pub enum PowerOp {
         /// How long the guest may take.
         timeout: Duration,
     },
+    /// Stop the processors and keep the memory; needs [`Extension::Pause`](crate::Extension::Pause). [`PowerOp::On`] lets it go
+    /// on.
+    Pause,
 }
 
 /// A change of power, and which request of a user it serves.

@@ -134,7 +134,8 @@ pub(super) fn arrival(stores: &Stores, link: &Link, key: ObjectKey, host: String
 }
 
 fn is_to_run(vm: &VirtualMachine) -> bool {
-    vm.spec.power_state.unwrap_or_default() == PowerState::On
+    let wanted = vm.spec.power_state.unwrap_or_default();
+    matches!(wanted, PowerState::On | PowerState::Paused)
 }
 
 fn observed(link: &Link, vm: &VirtualMachine) -> Option<Arc<VmState>> {

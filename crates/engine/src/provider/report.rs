@@ -177,6 +177,7 @@ const fn feature(extension: Extension) -> ProviderFeature {
         Extension::Console => ProviderFeature::Console,
         Extension::Migrate => ProviderFeature::Migrate,
         Extension::Usage => ProviderFeature::Usage,
+        Extension::Pause => ProviderFeature::Pause,
     }
 }
 

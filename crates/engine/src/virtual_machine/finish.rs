@@ -145,8 +145,13 @@ impl Pass<'_> {
         if asked.is_empty() || asked == self.record.reboot_handled {
             return;
         }
-        if vm.power == PowerState::Off {
-            let text = format!("Reboot {asked} was asked for, but the VM is off");
+        let rests = match vm.power {
+            PowerState::Off => Some("off"),
+            PowerState::Suspended => Some("paused"),
+            PowerState::On | PowerState::Unknown => None,
+        };
+        if let Some(rests) = rests {
+            let text = format!("Reboot {asked} was asked for, but the VM is {rests}");
             self.notes.push(Note::normal(Reason::RebootSkipped, text));
         }
         self.record.reboot_handled = asked;

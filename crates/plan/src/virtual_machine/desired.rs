@@ -122,6 +122,7 @@ pub const fn power(state: api::PowerState) -> DesiredPower {
         api::PowerState::On => DesiredPower::On,
         api::PowerState::Off => DesiredPower::Off,
         api::PowerState::OffGraceful => DesiredPower::OffGraceful,
+        api::PowerState::Paused => DesiredPower::Paused,
     }
 }
 

@@ -215,6 +215,8 @@ pub enum DesiredPower {
     Off,
     /// Off; the guest is asked first.
     OffGraceful,
+    /// In memory, and not running.
+    Paused,
 }
 
 /// An operation in flight.
@@ -243,6 +245,8 @@ pub enum OperationKind {
     GracefulStop,
     /// Starts it again.
     Reboot,
+    /// Stops its processors.
+    Pause,
     /// Changes size, disks or networks.
     Reconfigure,
     /// Takes it back to a snapshot.
@@ -345,6 +349,11 @@ impl ProviderFacts<'_> {
     /// Whether create is find-or-create by identity.
     pub fn has_identity(&self) -> bool {
         matches!(self, Self::Ready { features, .. } if features.has(Extension::Identity))
+    }
+
+    /// Whether a VM that runs can be paused.
+    pub fn can_pause(&self) -> bool {
+        matches!(self, Self::Ready { features, .. } if features.has(Extension::Pause))
     }
 
     /// Whether it says itself which changes wait for a restart.

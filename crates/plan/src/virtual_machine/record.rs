@@ -193,6 +193,7 @@ fn power_word(power: DesiredPower) -> api::PowerState {
         DesiredPower::On => api::PowerState::On,
         DesiredPower::Off => api::PowerState::Off,
         DesiredPower::OffGraceful => api::PowerState::OffGraceful,
+        DesiredPower::Paused => api::PowerState::Paused,
     }
 }
 
@@ -224,6 +225,7 @@ same_kinds!(
     PowerOff,
     GracefulStop,
     Reboot,
+    Pause,
     Reconfigure,
     Revert,
     Delete

@@ -117,7 +117,8 @@ fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus
 
 fn observe(status: &mut VirtualMachineStatus, vm: &VmState, record: &Record) {
     status.power_state = match vm.power {
-        PowerState::On | PowerState::Suspended => Some(api::PowerState::On),
+        PowerState::On => Some(api::PowerState::On),
+        PowerState::Suspended => Some(api::PowerState::Paused),
         PowerState::Off => Some(api::PowerState::Off),
         PowerState::Unknown => status.power_state,
     };
@@ -190,9 +191,10 @@ fn by_power(observed: Option<&VmState>, old: &VirtualMachineStatus) -> VMPhase {
 /// A change that is over leaves the VM in the power state that was told before.
 fn as_last_told(old: &VirtualMachineStatus) -> VMPhase {
     match (old.phase, old.power_state) {
-        (Some(VMPhase::Reconfiguring | VMPhase::Migrating), Some(api::PowerState::On)) => {
-            VMPhase::Running
-        }
+        (
+            Some(VMPhase::Reconfiguring | VMPhase::Migrating),
+            Some(api::PowerState::On | api::PowerState::Paused),
+        ) => VMPhase::Running,
         (Some(VMPhase::Reconfiguring | VMPhase::Migrating), Some(_)) => VMPhase::Stopped,
         (phase, _) => phase.unwrap_or_default(),
     }

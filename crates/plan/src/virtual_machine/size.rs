@@ -11,6 +11,7 @@ pub fn power_matches(desired: DesiredPower, found: PowerState) -> Option<bool> {
         (_, PowerState::Unknown) => None,
         (DesiredPower::On, state) => Some(state == PowerState::On),
         (DesiredPower::Off | DesiredPower::OffGraceful, state) => Some(state == PowerState::Off),
+        (DesiredPower::Paused, state) => Some(state == PowerState::Suspended),
     }
 }
 

@@ -166,6 +166,7 @@ impl Step {
                 PowerOp::Off => OperationKind::PowerOff,
                 PowerOp::Reboot => OperationKind::Reboot,
                 PowerOp::ShutdownGraceful { .. } => OperationKind::GracefulStop,
+                PowerOp::Pause => OperationKind::Pause,
             },
             _ => return None,
         })

@@ -119,12 +119,10 @@ pub fn at(second: i64) -> Timestamp {
 }
 
 pub fn features(identity: bool) -> Features {
-    let extensions = identity
-        .then_some(Extension::Identity)
-        .into_iter()
-        .collect();
+    let identity = identity.then_some(Extension::Identity);
+    let extensions = identity.into_iter().chain([Extension::Pause]);
     Features {
-        extensions,
+        extensions: extensions.collect(),
         ..Features::default()
     }
 }
@@ -133,7 +131,8 @@ pub fn power() -> impl Strategy<Value = DesiredPower> {
     prop_oneof![
         Just(DesiredPower::On),
         Just(DesiredPower::Off),
-        Just(DesiredPower::OffGraceful)
+        Just(DesiredPower::OffGraceful),
+        Just(DesiredPower::Paused)
     ]
 }
 
@@ -194,7 +193,11 @@ fn hooks() -> impl Strategy<Value = Hooks> {
 }
 
 pub fn vm_state() -> impl Strategy<Value = VmState> {
-    let power = prop_oneof![Just(PowerState::On), Just(PowerState::Off)];
+    let power = prop_oneof![
+        Just(PowerState::On),
+        Just(PowerState::Off),
+        Just(PowerState::Suspended)
+    ];
     (1..3_u32, power, any::<bool>()).prop_map(|(cpu, power, tells)| {
         let owner = Owner {
             identity: "me".into(),

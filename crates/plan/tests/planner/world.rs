@@ -6,9 +6,11 @@ use jiff::Timestamp;
 use polyvirt_contract::model::{PowerOp, PowerState, VmState};
 use polyvirt_contract::{Capabilities, Features};
 use polyvirt_plan::virtual_machine::hooks::{HookState, Moment, Run};
+use polyvirt_plan::virtual_machine::size::power_matches;
 use polyvirt_plan::virtual_machine::{
-    Applied, Attention, Claim, DeletionPolicy, Desired, Done, Facts, Force, Intent, Life, Object,
-    Observed, Operation, OperationKind, Origin, Placing, ProviderFacts, Record, Step, next_step,
+    Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Done, Facts, Force, Intent,
+    Life, Object, Observed, Operation, OperationKind, Origin, Placing, ProviderFacts, Record, Step,
+    next_step,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -214,10 +216,14 @@ impl World {
 
     /// What comes first has been done: nothing is started or stopped before its hook.
     fn check_hooks(&self, op: PowerOp) {
+        let paused = |vm: &VmState| vm.power == PowerState::Suspended;
+        if self.vm.as_ref().is_some_and(paused) {
+            return;
+        }
         let first = match op {
             PowerOp::On => Moment::PreStart,
             PowerOp::Off | PowerOp::ShutdownGraceful { .. } => Moment::PreStop,
-            PowerOp::Reboot => return,
+            PowerOp::Reboot | PowerOp::Pause => return,
         };
         let run = self.record.hooks.at(first);
         let done = run.is_some_and(|run| run.state == HookState::Done);
@@ -248,9 +254,19 @@ impl World {
             vm.restart_required.clear();
             vm.cpu = self.desired.vm.class.cpu;
         }
-        vm.power = if on { PowerState::On } else { PowerState::Off };
+        assert!(
+            op != PowerOp::Pause || vm.power == PowerState::On,
+            "only a VM that runs is paused"
+        );
+        vm.power = match op {
+            PowerOp::Pause => PowerState::Suspended,
+            _ if on => PowerState::On,
+            _ => PowerState::Off,
+        };
         self.record.operation = None;
-        self.record.applied.power = Some(self.desired.power);
+        if power_matches(self.desired.power, vm.power) == Some(true) {
+            self.record.applied.power = Some(self.desired.power);
+        }
     }
 
     fn reconfigure(&mut self) {
@@ -291,8 +307,9 @@ impl World {
             .as_ref()
             .ok_or_else(|| TestCaseError::fail("as declared, but absent"))?;
         let wanted = match self.desired.power {
-            polyvirt_plan::virtual_machine::DesiredPower::On => PowerState::On,
-            _ => PowerState::Off,
+            DesiredPower::On => PowerState::On,
+            DesiredPower::Paused => PowerState::Suspended,
+            DesiredPower::Off | DesiredPower::OffGraceful => PowerState::Off,
         };
         prop_assert_eq!(vm.power, wanted);
         prop_assert!(vm.cpu == 0 || vm.cpu == self.desired.vm.class.cpu);

@@ -5,6 +5,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use hyper::http::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
+use kube::core::DynamicObject;
 use polyvirt_contract::model::{ConsoleKind, ConsoleSession, VmRef};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use tokio_tungstenite::WebSocketStream;
@@ -14,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::errors;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, text};
 use crate::subresource;
 use crate::vm::Core;
 
@@ -25,7 +26,10 @@ const DOING: &str = "Attaching to the console";
 /// Attaches to a console of a VM that runs.
 pub(crate) async fn attach(core: &Core, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {
     let (key, _) = core.allowed(vm).await?;
-    if core.cluster.get(Kind::Vmi, &key).await?.is_none() {
+    let instance = core.cluster.get(Kind::Vmi, &key).await?;
+    let runs = |instance: &DynamicObject| text(&instance.data, "/status/phase") == "Running";
+    // One that has ended stays for a moment.
+    if !instance.as_ref().is_some_and(runs) {
         let message = format!("The VM {key} does not run and has no console");
         return Err(errors::precondition(message));
     }
@@ -66,9 +70,9 @@ async fn open(core: &Core, path: &str) -> Result<Socket> {
     let right = accepted.is_some_and(|told| told == derive_accept_key(key.as_bytes()).as_str());
     match response.status().as_u16() {
         101 if right => {}
-        404 => {
+        400 | 404 | 409 => {
             return Err(errors::precondition(
-                "The VM has no console now; it may be starting",
+                "The VM has no console now; it may be starting or ending",
             ));
         }
         other => {

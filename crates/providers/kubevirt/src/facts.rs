@@ -11,6 +11,8 @@ use crate::kinds::{
 use crate::map::to_kubevirt::claim_of;
 use crate::quantity;
 
+/// What KubeVirt says of a machine that gets something by a move.
+const MOVES: &[&str] = &["HotVCPUChange", "HotMemoryChange", "MigrationRequired"];
 const DOMAIN: &str = "/spec/template/spec/domain";
 
 /// What an object says about a VM.
@@ -45,6 +47,8 @@ pub(crate) struct VmFacts {
 pub(crate) struct InstanceFacts {
     pub(crate) phase: String,
     pub(crate) is_paused: bool,
+    /// Whether it gets something by a move to another node, which KubeVirt begins only if it is told to.
+    pub(crate) awaits_move: bool,
     pub(crate) node: String,
     pub(crate) ips: Vec<String>,
     pub(crate) size: Size,
@@ -68,6 +72,14 @@ pub(crate) struct SnapshotFacts {
 pub(crate) struct Size {
     pub(crate) cpu: u32,
     pub(crate) memory_mib: u64,
+}
+
+impl Size {
+    /// Whether it is the other one, as far as that is known.
+    fn fits(self, wanted: Self) -> bool {
+        let cpu = wanted.cpu == 0 || self.cpu == wanted.cpu;
+        cpu && (wanted.memory_mib == 0 || self.memory_mib == wanted.memory_mib)
+    }
 }
 
 impl Fact {
@@ -112,7 +124,7 @@ impl VmFacts {
             size: spec_size(data, DOMAIN),
             disks: disks(data),
             cards: cards(items(data, &format!("{DOMAIN}/devices/interfaces"))),
-            needs_restart: condition(data, "RestartRequired").is_some_and(is_true),
+            needs_restart: has_condition(data, "RestartRequired"),
             last_request: annotation(object, LAST_REQUEST)
                 .unwrap_or_default()
                 .to_owned(),
@@ -175,6 +187,11 @@ fn condition<'a>(data: &'a Value, kind: &str) -> Option<&'a Value> {
     all.iter().find(|entry| text(entry, "/type") == kind)
 }
 
+/// Whether KubeVirt says so of an object.
+pub(crate) fn has_condition(data: &Value, kind: &str) -> bool {
+    condition(data, kind).is_some_and(is_true)
+}
+
 fn is_true(condition: &Value) -> bool {
     text(condition, "/status") == "True"
 }
@@ -210,7 +227,8 @@ impl InstanceFacts {
         let memory = quantity::mib(text(data, "/status/memory/guestCurrent"));
         Self {
             phase: text(data, "/status/phase").to_owned(),
-            is_paused: condition(data, "Paused").is_some_and(is_true),
+            is_paused: has_condition(data, "Paused"),
+            awaits_move: MOVES.iter().any(|kind| has_condition(data, kind)),
             node: text(data, "/status/nodeName").to_owned(),
             ips: addresses(interfaces),
             size: Size {
@@ -223,6 +241,15 @@ impl InstanceFacts {
             guest_os: text(data, "/status/guestOSInfo/prettyName").to_owned(),
             guest_kernel: text(data, "/status/guestOSInfo/kernelRelease").to_owned(),
         }
+    }
+}
+
+impl InstanceFacts {
+    /// Whether the machine has the size, disks and cards that its VirtualMachine says.
+    pub(crate) fn has_all(&self, vm: &VmFacts) -> bool {
+        let plugged = |(volume, _): &(String, String)| self.volumes.contains(volume);
+        let carded = |card: &NicState| self.cards.iter().any(|live| live.name == card.name);
+        self.size.fits(vm.size) && vm.disks.iter().all(plugged) && vm.cards.iter().all(carded)
     }
 }
 

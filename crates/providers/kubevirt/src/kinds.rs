@@ -52,6 +52,7 @@ pub(crate) enum Kind {
     Migration,
     MigrationPolicy,
     KubeVirt,
+    PodMetrics,
 }
 
 impl Kind {
@@ -66,6 +67,7 @@ impl Kind {
                 | Self::Clone
                 | Self::Migration
                 | Self::MigrationPolicy
+                | Self::PodMetrics
         )
     }
 
@@ -110,6 +112,7 @@ impl Kind {
                 "virtualmachinerestores",
             ],
             Self::KubeVirt => ["kubevirt.io", "v1", "KubeVirt", "kubevirts"],
+            Self::PodMetrics => ["metrics.k8s.io", "v1beta1", "PodMetrics", "pods"],
             Self::Migration => [
                 "kubevirt.io",
                 "v1",
@@ -144,6 +147,7 @@ impl Kind {
                 &["get", "list"]
             }
             Self::Namespace => &["get", "create", "patch"],
+            Self::PodMetrics => &["list"],
             _ => &["get", "list", "watch", "create", "patch", "delete"],
         }
     }

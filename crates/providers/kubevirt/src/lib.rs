@@ -33,6 +33,7 @@ mod quantity;
 mod snapshot;
 mod storage;
 mod subresource;
+mod usage;
 mod version;
 mod vm;
 mod watch;

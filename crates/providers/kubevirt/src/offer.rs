@@ -70,6 +70,7 @@ pub(crate) fn features(version: String) -> Features {
             Extension::Inventory,
             Extension::Console,
             Extension::Migrate,
+            Extension::Pause,
         ]),
         honoured_fields: Some(fields.map(ToString::to_string).collect()),
     }

@@ -9,12 +9,12 @@ use kube::Client;
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, Inventory, MigrateVm,
     MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
-    VmRef, VmState,
+    VmRef, VmState, VmUsage,
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, RequestId, Result,
-    SnapshotId, TaskId, VmId,
+    Capabilities, ErrorKind, Extension, Features, Identity, Provider, ProviderError, RequestId,
+    Result, SnapshotId, TaskId, VmId,
 };
 use polyvirt_provider_kit::hub::Hub;
 use polyvirt_provider_kit::tasks::Tasks;
@@ -25,8 +25,11 @@ use crate::cluster::{Cluster, Served};
 use crate::config::KubevirtConfig;
 use crate::kinds::Kind;
 use crate::moves::Moves;
+use crate::usage::Ledger;
 use crate::vm::{self, Core};
-use crate::{clone, console, errors, image, inventory, migrate, offer, snapshot, version, watch};
+use crate::{
+    clone, console, errors, image, inventory, migrate, offer, snapshot, usage, version, watch,
+};
 
 /// How long a call waits for the end of its work before it answers with a task.
 const GRACE: Duration = Duration::from_millis(500);
@@ -77,6 +80,7 @@ impl Kubevirt {
                 tasks: Tasks::new(hub.clone(), life).with_grace(GRACE),
                 moves: Moves::default(),
                 images: config.images(),
+                usage: Ledger::default(),
                 hub,
                 stop: CancellationToken::new(),
             }),
@@ -109,7 +113,12 @@ impl Provider for Kubevirt {
     }
 
     async fn features(&self) -> Result<Features> {
-        Ok(offer::features(version::version(&self.core.cluster).await))
+        let cluster = &self.core.cluster;
+        let mut features = offer::features(version::version(cluster).await);
+        if usage::is_told(cluster).await {
+            features.extensions.insert(Extension::Usage);
+        }
+        Ok(features)
     }
 
     async fn create(&self, request: CreateVm) -> Result<Created> {
@@ -188,6 +197,10 @@ impl Provider for Kubevirt {
     async fn migration_progress(&self, task: &TaskId) -> Result<MigrationProgress> {
         let progress = self.core.moves.progress(task);
         progress.ok_or_else(|| ProviderError::not_found(format!("The move {task}")))
+    }
+
+    async fn usage(&self) -> Result<Vec<VmUsage>> {
+        usage::of_all(&self.core).await
     }
 
     async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {

@@ -61,6 +61,19 @@ fn fraction(number: &str, size: u64) -> Option<u64> {
     (value.is_finite() && value >= 0.0).then_some(value as u64)
 }
 
+/// Billionths of the unit, rounded down: processors are counted so finely.
+pub(crate) fn billionths(text: &str) -> Option<u64> {
+    let units = [("n", 1), ("u", 1_000), ("m", 1_000_000)];
+    let (number, size) = units
+        .iter()
+        .find_map(|(name, size)| Some((text.strip_suffix(name)?, *size)))
+        .unwrap_or((text, 1_000_000_000));
+    match number.parse::<u64>() {
+        Ok(whole) => whole.checked_mul(size),
+        Err(_) => fraction(number, size),
+    }
+}
+
 /// Whole MiB, rounded down.
 pub(crate) fn mib(text: &str) -> Option<u64> {
     parse(text).map(|bytes| bytes / MI)
@@ -89,6 +102,22 @@ mod tests {
             ("-1", None),
         ] {
             assert_eq!(parse(text), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn processors_are_read() {
+        for (text, billionths_of_one) in [
+            ("12345678n", Some(12_345_678)),
+            ("15u", Some(15_000)),
+            ("250m", Some(250_000_000)),
+            ("2", Some(2_000_000_000)),
+            ("1.5", Some(1_500_000_000)),
+            ("0", Some(0)),
+            ("", None),
+            ("-1", None),
+        ] {
+            assert_eq!(billionths(text), billionths_of_one, "{text}");
         }
     }
 

@@ -13,6 +13,8 @@ use crate::map::layout::{Claim, Disk, Layout, Source};
 use crate::map::objects::{Anchor, Shape, seed_name};
 use crate::quantity;
 
+/// How often a claim is changed against somebody who changes it at the same time.
+const ATTEMPTS: usize = 5;
 /// The annotation of the class that claims without one get.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
@@ -202,18 +204,45 @@ pub(crate) async fn owned(
     Ok(listed.await?.unwrap_or_default().objects)
 }
 
-/// Asks for a bigger claim. One that is so big already is left alone.
+/// Asks for a bigger claim. One that is so big already is left alone. Others write to claims too, such as whoever binds them: then
+/// it is looked at again.
 pub(crate) async fn grow(cluster: &Cluster, claim: &DynamicObject, bytes: u64) -> Result<()> {
-    if claim_bytes(&claim.data) >= bytes {
-        return Ok(());
+    let mut seen = claim.clone();
+    let mut answer = Ok(());
+    for _ in 0..ATTEMPTS {
+        if claim_bytes(&seen.data) >= bytes {
+            return Ok(());
+        }
+        answer = ask_for(cluster, &seen, bytes).await;
+        match &answer {
+            Err(error) if error.kind == ErrorKind::Precondition => {}
+            _ => return told(answer),
+        }
+        seen = again(cluster, &seen).await?;
     }
+    answer
+}
+
+async fn ask_for(cluster: &Cluster, claim: &DynamicObject, bytes: u64) -> Result<()> {
     let size = quantity::of_bytes(bytes);
     let change = json!({"spec": {"resources": {"requests": {"storage": size}}}});
-    match cluster.patch(Kind::Claim, claim, change).await {
+    cluster.patch(Kind::Claim, claim, change).await.map(drop)
+}
+
+async fn again(cluster: &Cluster, claim: &DynamicObject) -> Result<DynamicObject> {
+    let metadata = &claim.metadata;
+    let name = metadata.name.clone().unwrap_or_default();
+    let key = VmKey::new(metadata.namespace.clone().unwrap_or_default(), name);
+    let found = cluster.get(Kind::Claim, &key).await?;
+    found.ok_or_else(|| ProviderError::not_found(format!("The claim {key}")))
+}
+
+fn told(answer: Result<()>) -> Result<()> {
+    match answer {
         Err(error) if error.message.contains("bound claims") => Err(errors::precondition(
             "The disk can grow when its claim is bound; start the VM once, then it is tried again",
         )),
-        answer => answer.map(drop),
+        answer => answer,
     }
 }
 

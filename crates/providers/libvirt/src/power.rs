@@ -52,6 +52,7 @@ async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, request: PowerRequest) -> Res
         PowerOp::On => switch_on(core, &session, vm).await?,
         PowerOp::Off => remove::stop(&session, &Domain::of(vm.uuid)).await?,
         PowerOp::Reboot => return reboot(core, &session, vm, request.request.as_ref()).await,
+        PowerOp::Pause => pause(&session, vm).await?,
         PowerOp::ShutdownGraceful { .. } => {}
     }
     remember(core, vm, request.request.as_ref()).await?;
@@ -73,6 +74,18 @@ pub(crate) async fn switch_on(core: &Arc<Core>, session: &Session, vm: &Arc<Vm>)
                 }
                 other => Ok(other?),
             }
+        }
+    }
+}
+
+/// Stops the processors of a domain that runs.
+async fn pause(session: &Session, vm: &Vm) -> Result<()> {
+    match vm.state().power {
+        PowerState::Suspended => Ok(()),
+        PowerState::On => Ok(session.suspend(&Domain::of(vm.uuid)).await?),
+        PowerState::Off | PowerState::Unknown => {
+            let message = format!("The VM {} is off; start it before it is paused", vm.uuid);
+            Err(errors::precondition(message))
         }
     }
 }

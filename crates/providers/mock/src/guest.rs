@@ -111,7 +111,7 @@ impl State {
             return Ok(vm);
         }
         let message = format!(
-            "The guest of the VM {} still boots; wait for its address",
+            "The guest of the VM {} boots or is paused; wait for its address",
             vm.key.id()
         );
         Err(ProviderError::new(ErrorKind::Precondition, message))

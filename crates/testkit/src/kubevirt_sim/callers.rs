@@ -27,6 +27,7 @@ use rustls::server::danger::ClientCertVerifier;
 use tokio::time::{Instant, sleep};
 
 use super::cluster::World;
+use super::metrics;
 use super::subresources::{GROUP, PATIENCE, ROOT};
 use crate::Error;
 
@@ -87,6 +88,15 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
 
 /// What the request is for, in the words of roles; `None` where it is for no object.
 fn wish(method: &Method, path: &str) -> Option<ResourceAttributes> {
+    if path == format!("{}/pods", metrics::ROOT) {
+        return Some(ResourceAttributes {
+            group: Some(metrics::GROUP.to_owned()),
+            version: Some(metrics::VERSION.to_owned()),
+            verb: Some("list".to_owned()),
+            resource: Some("pods".to_owned()),
+            ..ResourceAttributes::default()
+        });
+    }
     let rest = path.strip_prefix(ROOT)?.strip_prefix("/namespaces/")?;
     let mut words = rest.split('/').map(ToOwned::to_owned);
     let namespace = words.next();

@@ -69,6 +69,31 @@ fn resource([group, version, kind]: [&str; 3]) -> ApiResource {
     }
 }
 
+/// How disks come to a machine that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HotPlug {
+    /// By a request for each.
+    Asked,
+    /// As the VirtualMachine says.
+    Declared,
+    /// With the next start.
+    Never,
+}
+
+impl HotPlug {
+    /// As KubeVirt reads its gates: the older one wins.
+    fn read(kubevirt: &Value) -> Self {
+        let place = "/spec/configuration/developerConfiguration/featureGates";
+        let gates = kubevirt.pointer(place).and_then(Value::as_array);
+        let has = |name: &str| gates.is_some_and(|gates| gates.iter().any(|gate| gate == name));
+        match (has("HotplugVolumes"), has("DeclarativeHotplugVolumes")) {
+            (true, _) => Self::Asked,
+            (false, true) => Self::Declared,
+            (false, false) => Self::Never,
+        }
+    }
+}
+
 /// The cluster, and how fast things happen in it.
 pub(super) struct World {
     pub(super) client: Client,
@@ -202,6 +227,13 @@ impl World {
         Ok(api.list(&ListParams::default()).await?.items)
     }
 
+    /// How disks come to a machine that runs.
+    pub(super) async fn hot_plug(&self) -> kube::Result<HotPlug> {
+        let all = self.all_of(["kubevirt.io", "v1", "KubeVirt"]).await?;
+        let first = all.first().map(|kubevirt| HotPlug::read(&kubevirt.data));
+        Ok(first.unwrap_or(HotPlug::Never))
+    }
+
     /// KubeVirt's own object.
     pub(super) async fn introduce(&self, version: &str) -> kube::Result<()> {
         let name = "kubevirt";
@@ -212,7 +244,9 @@ impl World {
             "apiVersion": "kubevirt.io/v1",
             "kind": "KubeVirt",
             "metadata": {"name": name, "namespace": name},
-            "spec": {},
+            "spec": {"configuration": {"developerConfiguration": {
+                "featureGates": ["Snapshot", "HotplugVolumes"],
+            }}},
             "status": {"phase": "Deployed", "observedKubeVirtVersion": version},
         });
         self.put(["kubevirt.io", "v1", "KubeVirt"], &object).await

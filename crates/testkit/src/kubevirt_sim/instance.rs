@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::FAULT;
 use super::cluster::{Kind, NODES, World};
+use super::hot;
 use super::machine::INSTANCE_FINALIZER;
 
 /// How long a slow start takes.
@@ -18,6 +19,11 @@ const SLOW: Duration = Duration::from_secs(3);
 pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Result<Action> {
     if instance.metadata.deletion_timestamp.is_some() {
         tokio::time::sleep(world.step).await;
+        if instance.data.pointer("/status/phase") == Some(&json!("Running")) {
+            let change = json!({"status": {"phase": "Succeeded"}});
+            world.change(Kind::Vmi, instance, &change).await?;
+            return Ok(Action::await_change());
+        }
         world
             .release(Kind::Vmi, instance, INSTANCE_FINALIZER)
             .await?;
@@ -39,6 +45,12 @@ pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Resul
             tokio::time::sleep(if slow { SLOW } else { world.step }).await;
             let change = json!({"status": running(instance)});
             world.change(Kind::Vmi, instance, &change).await?;
+        }
+        (Some("Running"), _) => {
+            if let Some(change) = hot::moved(instance) {
+                tokio::time::sleep(world.step).await;
+                world.change(Kind::Vmi, instance, &change).await?;
+            }
         }
         _ => {}
     }
@@ -64,7 +76,8 @@ fn running(instance: &DynamicObject) -> Value {
         })
     };
     let first = number.to_le_bytes()[0];
-    json!({
+    let mut status = hot::sizes(instance);
+    let told = json!({
         "phase": "Running",
         "nodeName": NODES[usize::from(first) % NODES.len()],
         "interfaces": cards.enumerate().map(card).collect::<Vec<_>>(),
@@ -77,7 +90,9 @@ fn running(instance: &DynamicObject) -> Value {
             {"type": "Ready", "status": "True", "lastTransitionTime": null, "lastProbeTime": null},
             {"type": "AgentConnected", "status": "True", "lastTransitionTime": null, "lastProbeTime": null},
         ],
-    })
+    });
+    json_patch::merge(&mut status, &told);
+    status
 }
 
 fn address(number: u64, card: usize) -> String {

@@ -5,13 +5,13 @@ use kube::core::DynamicObject;
 use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
-use super::FAULT;
 use super::cluster::{Kind, World};
+use super::{FAULT, hot};
 
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// KubeVirt's own finalizer of instances.
 pub(super) const INSTANCE_FINALIZER: &str = "foregroundDeleteVirtualMachine";
-const TEMPLATE: &str = "/spec/template/spec";
+pub(super) const TEMPLATE: &str = "/spec/template/spec";
 
 /// Whether its volumes can be used.
 enum Volumes {
@@ -38,7 +38,7 @@ pub(super) async fn pass(world: &World, vm: &DynamicObject) -> kube::Result<Acti
         (Some(running), false) if running.metadata.deletion_timestamp.is_none() => {
             world.delete(Kind::Vmi, running).await?;
         }
-        (Some(running), true) => plug_in(world, vm, running).await?,
+        (Some(running), true) => hot::bring(world, vm, running).await?,
         _ => {}
     }
     let status = status(vm, instance.as_ref(), &volumes);
@@ -113,63 +113,34 @@ fn new_instance(vm: &DynamicObject) -> Value {
     })
 }
 
-/// Disks that say so come to a machine that runs.
-async fn plug_in(world: &World, vm: &DynamicObject, instance: &DynamicObject) -> kube::Result<()> {
-    let wanted = list(&vm.data, &format!("{TEMPLATE}/volumes"));
-    let has = list(&instance.data, "/spec/volumes");
-    let hot = |volume: &&Value| {
-        let flags = [
-            "/persistentVolumeClaim/hotpluggable",
-            "/dataVolume/hotpluggable",
-        ];
-        flags
-            .iter()
-            .any(|flag| volume.pointer(flag) == Some(&json!(true)))
-    };
-    let missing = wanted
-        .iter()
-        .filter(hot)
-        .filter(|volume| !has.contains(volume));
-    let missing: Vec<Value> = missing.cloned().collect();
-    let unplugged = |volume: &&Value| !hot(volume) || wanted.contains(volume);
-    let kept: Vec<Value> = has.iter().filter(unplugged).cloned().collect();
-    if missing.is_empty() && kept.len() == has.len() {
-        return Ok(());
-    }
-    let volumes: Vec<Value> = kept.into_iter().chain(missing).collect();
-    let change = json!({"spec": {"volumes": volumes}});
-    world.change(Kind::Vmi, instance, &change).await
-}
-
-fn list(data: &Value, pointer: &str) -> Vec<Value> {
+pub(super) fn list(data: &Value, pointer: &str) -> Vec<Value> {
     let found = data.pointer(pointer).and_then(Value::as_array);
     found.cloned().unwrap_or_default()
 }
 
-/// What the running machine does not have and cannot get.
-fn needs_restart(vm: &DynamicObject, instance: &DynamicObject) -> bool {
-    let differs = |path: &str| {
+/// What the running machine does not have and cannot get. Disks that call themselves hotpluggable are not looked at.
+pub(super) fn needs_restart(vm: &DynamicObject, instance: &DynamicObject) -> bool {
+    let both = |path: &str| {
         let wanted = vm.data.pointer(&format!("{TEMPLATE}{path}"));
-        wanted != instance.data.pointer(&format!("/spec{path}"))
+        (wanted, instance.data.pointer(&format!("/spec{path}")))
     };
-    let paths = [
-        "/domain/cpu",
-        "/domain/memory",
-        "/networks",
-        "/domain/firmware",
-    ];
-    let names = |volumes: Vec<Value>| -> Vec<Value> {
-        volumes
-            .into_iter()
-            .map(|volume| volume["name"].clone())
-            .collect()
+    let differs = |path: &&str| {
+        let (wanted, has) = both(path);
+        wanted != has
     };
-    let wanted = names(list(&vm.data, &format!("{TEMPLATE}/volumes")));
-    let has = names(list(&instance.data, "/spec/volumes"));
-    let hot = list(&vm.data, &format!("{TEMPLATE}/volumes"))
-        .iter()
-        .any(|volume| volume.to_string().contains("hotpluggable"));
-    paths.into_iter().any(differs) || (!hot && wanted != has)
+    let fixed = ["/domain/cpu/cores", "/networks", "/domain/firmware"];
+    let sizes = ["/domain/cpu/sockets", "/domain/memory/guest"];
+    let shrinks = |path: &&str| {
+        let (wanted, has) = both(path);
+        differs(path) && !wanted.is_some_and(|wanted| hot::grows(has, wanted))
+    };
+    let cold = |volumes: Vec<Value>| -> Vec<Value> {
+        let all = volumes.iter().filter(|volume| !hot::is_hot(volume));
+        all.map(|volume| volume["name"].clone()).collect()
+    };
+    let wanted = cold(list(&vm.data, &format!("{TEMPLATE}/volumes")));
+    let has = cold(list(&instance.data, "/spec/volumes"));
+    fixed.iter().any(differs) || sizes.iter().any(shrinks) || wanted != has
 }
 
 fn status(vm: &DynamicObject, instance: Option<&DynamicObject>, volumes: &Volumes) -> Value {

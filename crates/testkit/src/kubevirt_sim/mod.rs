@@ -6,6 +6,8 @@
 //!   VirtualMachineSnapshot ─► ready      VirtualMachineRestore ─► complete      VirtualMachineClone ─► another VirtualMachine
 //! ```
 //!
+//! Disks come to a machine that runs as the feature gates of the KubeVirt object say, which a test may change.
+//!
 //! It runs against any API server, for tests and for `polyvirt up`. What goes wrong on purpose is said by annotations
 //! ([`FAULT`]) and by addresses: an image of a host that ends in `.invalid` cannot be fetched.
 
@@ -14,8 +16,10 @@ mod callers;
 mod cluster;
 mod copies;
 mod crds;
+mod hot;
 mod instance;
 mod machine;
+mod metrics;
 mod moves;
 mod storage;
 mod subresources;

@@ -59,9 +59,14 @@ pub(super) async fn pass(world: &World, object: &DynamicObject) -> kube::Result<
             .get(FAULT)
             .is_some_and(|f| f == "Immovable") =>
         {
+            // The move itself is told of the reason only when it is over.
+            let told = state.clone();
             state["failed"] = json!(true);
+            state["migrationUid"] = json!(object.uid());
             state["failureReason"] = json!("the machine writes faster than it can be copied");
-            end(world, object, "Failed", state).await
+            let stays = json!({"status": {"migrationState": state}});
+            world.change(Kind::Vmi, &instance, &stays).await?;
+            end(world, object, "Failed", told).await
         }
         None => {
             state["completed"] = json!(true);

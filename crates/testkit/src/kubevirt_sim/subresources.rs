@@ -23,8 +23,9 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::callers;
-use super::cluster::{Kind, World};
+use super::cluster::{HotPlug, Kind, World};
+use super::machine::list;
+use super::{callers, hot, metrics};
 use crate::Error;
 use crate::error::Doing as _;
 
@@ -38,6 +39,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 const VNC: &str = "RFB 003.008\n";
 /// What a guest says first.
 const GREETING: &str = "Simulated Linux on ttyS0\r\n\r\nlogin: ";
+/// The condition of a machine that stands still.
+const PAUSED: &str = "Paused";
 /// The protocol of consoles: bytes, and nothing around them.
 const PLAIN: &str = "plain.kubevirt.io";
 
@@ -96,16 +99,28 @@ impl World {
             },
         });
         self.put(["", "v1", "Service"], &service).await?;
+        self.register(GROUP, "v1", port, &authority).await?;
+        self.register(metrics::GROUP, metrics::VERSION, port, &authority)
+            .await
+    }
+
+    async fn register(
+        &self,
+        group: &str,
+        version: &str,
+        port: u16,
+        authority: &str,
+    ) -> kube::Result<()> {
         let api = json!({
             "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",
-            "metadata": {"name": format!("v1.{GROUP}")},
+            "metadata": {"name": format!("{version}.{group}")},
             "spec": {
-                "group": GROUP,
-                "version": "v1",
+                "group": group,
+                "version": version,
                 "groupPriorityMinimum": 1000,
                 "versionPriority": 15,
-                "caBundle": ByteString(authority.into_bytes()),
+                "caBundle": ByteString(authority.as_bytes().to_vec()),
                 "service": {"namespace": NAMESPACE, "name": SERVICE, "port": port},
             },
         });
@@ -138,6 +153,10 @@ fn routes(world: Arc<World>) -> Router {
         .route(&format!("{vm}/stop"), put(stop))
         .route(&format!("{vm}/start"), put(start))
         .route(&format!("{vm}/restart"), put(restart))
+        .route(&format!("{vmi}/addvolume"), put(add_volume))
+        .route(&format!("{vmi}/removevolume"), put(remove_volume))
+        .route(metrics::ROOT, get(metrics::discovery))
+        .route(&format!("{}/pods", metrics::ROOT), get(metrics::pods))
         .route(&format!("{vmi}/pause"), put(pause))
         .route(&format!("{vmi}/unpause"), put(unpause))
         .route(&format!("{vmi}/console"), get(console))
@@ -182,19 +201,127 @@ async fn restart(State(world): Shared, Path(place): Named) -> Response {
 }
 
 async fn pause(State(world): Shared, Path(place): Named) -> Response {
-    paused(&world, &place, "True").await
+    let Some(instance) = found(&world, Kind::Vmi, &place).await else {
+        return refused(StatusCode::NOT_FOUND, "not found", &place);
+    };
+    if is_paused(&instance) {
+        return refused(StatusCode::CONFLICT, "VMI is already paused", &place);
+    }
+    let change = json!({"status": {"conditions": hot::with(&instance.data, PAUSED)}});
+    changed(&world, Kind::Vmi, &place, &change).await
 }
 
 async fn unpause(State(world): Shared, Path(place): Named) -> Response {
-    paused(&world, &place, "False").await
+    let Some(instance) = found(&world, Kind::Vmi, &place).await else {
+        return refused(StatusCode::NOT_FOUND, "not found", &place);
+    };
+    if !is_paused(&instance) {
+        return refused(StatusCode::CONFLICT, "VMI is not paused", &place);
+    }
+    let change = json!({"status": {"conditions": hot::without(&instance.data, PAUSED)}});
+    changed(&world, Kind::Vmi, &place, &change).await
 }
 
-async fn paused(world: &World, place: &(String, String), is_so: &str) -> Response {
-    let condition = json!({
-        "type": "Paused", "status": is_so, "lastTransitionTime": null, "lastProbeTime": null,
+fn is_paused(instance: &DynamicObject) -> bool {
+    let all = list(&instance.data, "/status/conditions");
+    all.iter().any(|condition| condition["type"] == PAUSED)
+}
+
+async fn add_volume(
+    State(world): Shared,
+    Path(place): Named,
+    Json(request): Json<Value>,
+) -> Response {
+    let (instance, mut volumes) = match plugged(&world, &place).await {
+        Ok(found) => found,
+        Err(refusal) => return refusal,
+    };
+    let name = &request["name"];
+    if volumes.iter().any(|volume| volume["name"] == *name) {
+        let why =
+            format!("Unable to add volume [{name}] because volume with that name already exists");
+        return refused(StatusCode::CONFLICT, &why, &place);
+    }
+    let mut volume = request["volumeSource"].clone();
+    for kind in ["persistentVolumeClaim", "dataVolume"] {
+        if let Some(source) = volume.get_mut(kind) {
+            source["hotpluggable"] = json!(true);
+        }
+    }
+    volume["name"] = name.clone();
+    volumes.push(volume);
+    plug(&world, &instance, &request, &volumes).await
+}
+
+async fn remove_volume(
+    State(world): Shared,
+    Path(place): Named,
+    Json(request): Json<Value>,
+) -> Response {
+    let (instance, mut volumes) = match plugged(&world, &place).await {
+        Ok(found) => found,
+        Err(refusal) => return refusal,
+    };
+    let name = &request["name"];
+    let is_hot = |volume: &Value| volume["name"] == *name && hot::is_hot(volume);
+    if !volumes.iter().any(is_hot) {
+        let why = format!("Unable to remove volume [{name}] because it is not hotpluggable");
+        return refused(StatusCode::CONFLICT, &why, &place);
+    }
+    volumes.retain(|volume| volume["name"] != *name);
+    plug(&world, &instance, &request, &volumes).await
+}
+
+/// The machine and its disks, if KubeVirt is told to take requests for them.
+async fn plugged(
+    world: &World,
+    place: &(String, String),
+) -> Result<(DynamicObject, Vec<Value>), Response> {
+    let instance = found(world, Kind::Vmi, place).await;
+    let hot_plug = world.hot_plug().await.unwrap_or(HotPlug::Never);
+    let why = match (hot_plug, &instance) {
+        (HotPlug::Never, _) => {
+            "Enable DeclarativeHotplugVolumes or HotplugVolumes feature gate to use this API."
+        }
+        (_, None) => return Err(refused(StatusCode::NOT_FOUND, "not found", place)),
+        (HotPlug::Declared, _) => &format!("VMI {}/{} is owned by a VM", place.0, place.1),
+        (HotPlug::Asked, Some(instance)) => {
+            let volumes = list(&instance.data, "/spec/volumes");
+            return Ok((instance.clone(), volumes));
+        }
+    };
+    Err(refused(StatusCode::BAD_REQUEST, why, place))
+}
+
+async fn plug(
+    world: &World,
+    instance: &DynamicObject,
+    request: &Value,
+    volumes: &[Value],
+) -> Response {
+    let change = json!({"spec": {"volumes": volumes}});
+    if request.get("dryRun").is_some() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    match world.change(Kind::Vmi, instance, &change).await {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// A refusal in the form of Kubernetes.
+fn refused(code: StatusCode, why: &str, place: &(String, String)) -> Response {
+    let status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": why,
+        "reason": code.canonical_reason(),
+        "details": {"name": place.1, "group": "kubevirt.io", "kind": "virtualmachineinstance"},
+        "code": code.as_u16(),
     });
-    let change = json!({"status": {"conditions": [condition]}});
-    changed(world, Kind::Vmi, place, &change).await
+    (code, Json(status)).into_response()
 }
 
 async fn changed(world: &World, kind: Kind, place: &(String, String), change: &Value) -> Response {
@@ -232,6 +359,9 @@ async fn attach(
     greeting: impl Fn(&str) -> String,
 ) -> Response {
     match found(world, Kind::Vmi, place).await {
+        Some(instance) if instance.data.pointer("/status/phase") != Some(&json!("Running")) => {
+            refused(StatusCode::BAD_REQUEST, "VMI is not running", place)
+        }
         Some(instance) => {
             let greeting = greeting(&instance.name_any());
             upgrade

@@ -324,4 +324,6 @@ pub enum ProviderFeature {
     Migrate,
     /// What VMs use.
     Usage,
+    /// VMs paused and let go on.
+    Pause,
 }

@@ -121,8 +121,9 @@ pub struct VirtualMachineSpec {
     /// changed) or Never (the provider must have it). Says nothing to a VM that exists. Defaults to IfNotPresent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<DiskImagePull>,
-    /// The power state to hold: On, Off (at once) or OffGraceful (the guest shuts down, and is
-    /// cut off after lifecycle.gracefulShutdownTimeout). Absent means On.
+    /// The power state to hold: On, Off (at once), OffGraceful (the guest shuts down, and is
+    /// cut off after lifecycle.gracefulShutdownTimeout) or Paused (it stays in memory and its
+    /// processors stop; needs a provider with the feature Pause). Absent means On.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<PowerState>,
     /// CPU, memory and GPU of this one VM; each value given here wins over the class.
@@ -233,6 +234,8 @@ pub enum PowerState {
     Off,
     /// Not running; going there asks the guest to shut down first.
     OffGraceful,
+    /// In memory, with its processors stopped; needs a provider with the feature Pause.
+    Paused,
 }
 
 /// What becomes of the VM when its object is deleted.

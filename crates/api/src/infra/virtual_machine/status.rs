@@ -207,8 +207,8 @@ pub struct AppliedDisk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// What is being done: Create, PowerOn, PowerOff, GracefulStop, Reboot, Reconfigure, Revert
-    /// or Delete.
+    /// What is being done: Create, PowerOn, PowerOff, GracefulStop, Reboot, Pause, Reconfigure,
+    /// Revert or Delete.
     pub kind: OperationKind,
     /// When it began.
     pub since: Time,
@@ -237,6 +237,8 @@ pub enum OperationKind {
     GracefulStop,
     /// It is being rebooted.
     Reboot,
+    /// It is being paused.
+    Pause,
     /// Its shape is being changed.
     Reconfigure,
     /// It goes back to a snapshot.

@@ -41,6 +41,7 @@ impl v1::PowerRequest {
             PowerOp::ShutdownGraceful { timeout } => {
                 (v1::PowerOp::ShutdownGraceful, whole_seconds(timeout))
             }
+            PowerOp::Pause => (v1::PowerOp::Pause, 0),
         };
         Self {
             id: id.to_string(),
@@ -59,6 +60,7 @@ impl v1::PowerRequest {
             Ok(v1::PowerOp::ShutdownGraceful) => Ok(PowerOp::ShutdownGraceful {
                 timeout: Duration::from_secs(seconds),
             }),
+            Ok(v1::PowerOp::Pause) => Ok(PowerOp::Pause),
             Ok(v1::PowerOp::Unspecified) | Err(_) => Err(ProviderError::invalid(
                 "op",
                 format!("Power operation {} is not known to this provider", self.op),

@@ -465,6 +465,9 @@ pub enum PowerOp {
     Reboot = 3,
     /// Asks the guest.
     ShutdownGraceful = 4,
+    /// Addition, only for providers with the feature Pause: stops the processors of a VM that runs, and keeps its memory.
+    /// POWER_OP_ON lets it go on.
+    Pause = 1000,
 }
 impl PowerOp {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -478,6 +481,7 @@ impl PowerOp {
             Self::Off => "POWER_OP_OFF",
             Self::Reboot => "POWER_OP_REBOOT",
             Self::ShutdownGraceful => "POWER_OP_SHUTDOWN_GRACEFUL",
+            Self::Pause => "POWER_OP_PAUSE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -488,6 +492,7 @@ impl PowerOp {
             "POWER_OP_OFF" => Some(Self::Off),
             "POWER_OP_REBOOT" => Some(Self::Reboot),
             "POWER_OP_SHUTDOWN_GRACEFUL" => Some(Self::ShutdownGraceful),
+            "POWER_OP_PAUSE" => Some(Self::Pause),
             _ => None,
         }
     }

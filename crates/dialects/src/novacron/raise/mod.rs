@@ -101,7 +101,7 @@ fn phase_of(facts: &Facts<'_>) -> &'static str {
 
 const fn by_power(status: &infra::VirtualMachineStatus) -> &'static str {
     match status.power_state {
-        Some(PowerState::On) => phase::RUNNING,
+        Some(PowerState::On | PowerState::Paused) => phase::RUNNING,
         Some(PowerState::Off | PowerState::OffGraceful) => phase::STOPPED,
         None => phase::PENDING,
     }

@@ -24,9 +24,10 @@ pub(super) fn power_state(machine: &Machine) -> Result<Option<PowerState>, Lower
         Some("On") => Ok(Some(PowerState::On)),
         Some("Off") => Ok(Some(PowerState::Off)),
         Some("OffGraceful") => Ok(Some(PowerState::OffGraceful)),
+        Some("Paused") => Ok(Some(PowerState::Paused)),
         Some(_) => Err(LowerError::invalid(
             "metadata.annotations[vitistack.io/power-state]",
-            "Write On, Off or OffGraceful",
+            "Write On, Off, OffGraceful or Paused",
         )),
     }
 }

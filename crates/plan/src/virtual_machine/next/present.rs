@@ -7,6 +7,8 @@ use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{PowerOp, PowerState, Stage, VmState};
 
 use super::{RESEND_AFTER, remaining};
+use crate::problem::Problem;
+use crate::reason::Reason;
 use crate::virtual_machine::facts::{
     Answer, Desired, DesiredPower, Facts, OnDrift, OperationKind, Origin, RestartPolicy, Shape,
 };
@@ -25,13 +27,19 @@ pub(super) fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Ste
     let power = power_step(facts, desired, vm);
     // A stopped VM is changed before it starts, so that the change needs no restart; a running one that is to stop is
     // stopped first for the same reason.
-    let first = if vm.power == PowerState::On && desired.power != DesiredPower::On {
+    let stops = matches!(desired.power, DesiredPower::Off | DesiredPower::OffGraceful);
+    let first = if is_up(vm) && stops {
         [power, shape]
     } else {
         [shape, power]
     };
     if let Some(step) = first.into_iter().flatten().next() {
-        return hooks::before(facts, desired, announced(facts, desired, step));
+        let step = announced(facts, desired, step);
+        // A guest that is paused can do nothing, and to go on is no start.
+        return match vm.power {
+            PowerState::Suspended => step,
+            _ => hooks::before(facts, desired, step),
+        };
     }
     reboot(facts, vm)
         .or_else(|| restart(facts, desired, vm))
@@ -100,7 +108,7 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
 fn waits_for_restart(facts: &Facts<'_>, vm: &VmState, drift: &Drift) -> bool {
     let named = |list: &[String]| list.iter().any(|f| f == drift.field);
     let guessed = !facts.provider.tells_what_waits() && named(&facts.record.restart_required);
-    vm.power == PowerState::On && (named(&vm.restart_required) || guessed)
+    is_up(vm) && (named(&vm.restart_required) || guessed)
 }
 
 fn power_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
@@ -121,7 +129,32 @@ fn power_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
         DesiredPower::On => Step::power(PowerOp::On),
         DesiredPower::Off => Step::power(PowerOp::Off),
         DesiredPower::OffGraceful => graceful_stop(facts, desired),
+        DesiredPower::Paused => pause(facts, desired, vm),
     })
+}
+
+/// Pauses a VM that runs; one that is off is started first. What follows a start follows it before the pause, for a guest that
+/// is paused does nothing.
+fn pause(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
+    if !facts.provider.can_pause() {
+        return Step::Stop(cannot_pause());
+    }
+    match vm.power {
+        PowerState::On => {
+            hooks::after_start(facts, desired, vm).unwrap_or_else(|| Step::power(PowerOp::Pause))
+        }
+        _ => Step::power(PowerOp::On),
+    }
+}
+
+fn cannot_pause() -> Problem {
+    let text = "The provider of this VM cannot pause VMs. Write On, Off or OffGraceful";
+    Problem::new(Reason::UnsupportedByProvider, "spec.powerState", text)
+}
+
+/// Whether there is a machine in memory.
+fn is_up(vm: &VmState) -> bool {
+    matches!(vm.power, PowerState::On | PowerState::Suspended)
 }
 
 /// Asks the guest once, waits for the deadline, then pulls the plug.
@@ -190,6 +223,14 @@ fn restart_fields(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Vec<Str
         .collect()
 }
 
+/// A power state in the words of the API.
+const fn power_word(power: PowerState) -> &'static str {
+    match power {
+        PowerState::Suspended => "Paused",
+        other => other.wire(),
+    }
+}
+
 fn settled(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
     let waiting = restart_fields(facts, desired, vm);
     let mut drifts: Vec<_> = differences(&desired.shape(), vm)
@@ -197,11 +238,10 @@ fn settled(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
         .filter(|d| !waiting.iter().any(|f| f == d.field))
         .collect();
     if power_matches(desired.power, vm.power) == Some(false) {
-        let found = vm.power.wire();
         drifts.push(Drift {
             field: "spec.powerState",
             declared: format!("{:?}", desired.power),
-            found: found.to_owned(),
+            found: power_word(vm.power).to_owned(),
         });
     }
     Step::Done(match (drifts.is_empty(), waiting.is_empty()) {

@@ -54,6 +54,7 @@ fn ready_when_done(end: &PassEnd<'_>, done: &Done) -> (Truth, Reason, String) {
 fn as_declared(end: &PassEnd<'_>) -> &'static str {
     match end.observed.map(|vm| vm.power) {
         Some(PowerState::Off) => "The VM is off, as declared",
+        Some(PowerState::Suspended) => "The VM is paused, as declared",
         _ => "The VM is running",
     }
 }
@@ -186,6 +187,7 @@ const fn in_flight(kind: OperationKind) -> Reason {
         OperationKind::PowerOff => Reason::PoweringOff,
         OperationKind::GracefulStop => Reason::ShuttingDown,
         OperationKind::Reboot => Reason::Rebooting,
+        OperationKind::Pause => Reason::Pausing,
         OperationKind::Reconfigure => Reason::Reconfiguring,
         OperationKind::Revert => Reason::Reverting,
         OperationKind::Delete => Reason::Deleting,
@@ -199,6 +201,7 @@ const fn working(kind: OperationKind) -> &'static str {
         OperationKind::PowerOff => "The VM is being stopped",
         OperationKind::GracefulStop => "The guest was asked to shut down",
         OperationKind::Reboot => "The VM is being restarted",
+        OperationKind::Pause => "The VM is being paused",
         OperationKind::Reconfigure => "Size, disks or networks are being changed",
         OperationKind::Revert => "The VM goes back to a snapshot",
         OperationKind::Delete => "The VM is being deleted",

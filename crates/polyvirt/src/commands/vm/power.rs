@@ -99,9 +99,16 @@ fn reached(vm: &VirtualMachine, generation: Option<i64>, wanted: PowerState) -> 
     let Some(status) = &vm.status else {
         return false;
     };
-    let on = status.power_state == Some(PowerState::On);
+    let up = matches!(
+        status.power_state,
+        Some(PowerState::On | PowerState::Paused)
+    );
+    let is = match wanted {
+        PowerState::Off | PowerState::OffGraceful => !up,
+        PowerState::On | PowerState::Paused => status.power_state == Some(wanted),
+    };
     let seen = status.observed_generation >= generation;
-    seen && status.operation.is_none() && on == (wanted == PowerState::On)
+    seen && status.operation.is_none() && is
 }
 
 pub(super) async fn until(

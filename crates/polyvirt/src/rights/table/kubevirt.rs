@@ -47,12 +47,18 @@ pub const ROOMS: &[Room] = &[
     },
     Room {
         path: "providers/kubevirt/src/subresource.rs",
-        why: "what KubeVirt does at once: a stop, a console",
+        why: "what KubeVirt does at once: a stop, a pause, a disk for a guest that runs, a console",
         rights: &[
             right(
                 Role::Work,
                 "subresources.kubevirt.io",
-                &["virtualmachines/stop"],
+                &[
+                    "virtualmachines/stop",
+                    "virtualmachineinstances/pause",
+                    "virtualmachineinstances/unpause",
+                    "virtualmachineinstances/addvolume",
+                    "virtualmachineinstances/removevolume",
+                ],
                 &[Update],
             ),
             right(
@@ -65,6 +71,11 @@ pub const ROOMS: &[Room] = &[
                 &[Get],
             ),
         ],
+    },
+    Room {
+        path: "providers/kubevirt/src/usage.rs",
+        why: "what VMs use, where the cluster measures it",
+        rights: &[right(Role::Work, "metrics.k8s.io", &["pods"], &[List])],
     },
     Room {
         path: "providers/kubevirt/src/snapshot.rs",

@@ -80,9 +80,12 @@ impl Known<'_> {
         self.vm.cards.iter().map(one).collect()
     }
 
-    /// KubeVirt says that something waits; which field is seen by comparing.
+    /// KubeVirt says that something waits for a restart, or for a move that nobody has begun: a restart brings that too. Which
+    /// field is seen by comparing.
     fn restart_required(&self) -> Vec<String> {
-        let Some(instance) = self.instance.filter(|_| self.vm.needs_restart) else {
+        let moves = self.vm.printable == "Migrating";
+        let waits = |i: &&InstanceFacts| self.vm.needs_restart || (i.awaits_move && !moves);
+        let Some(instance) = self.instance.filter(waits) else {
             return Vec::new();
         };
         let (wants, has) = (self.vm.size, instance.size);
@@ -104,7 +107,7 @@ impl Known<'_> {
             .map(|(path, _)| (*path).to_owned())
             .collect();
         match found.as_slice() {
-            [] => vec!["spec.class".to_owned()],
+            [] if self.vm.needs_restart => vec!["spec.class".to_owned()],
             _ => found,
         }
     }

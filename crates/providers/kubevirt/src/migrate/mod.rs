@@ -215,8 +215,24 @@ async fn follow(core: &Core, wish: &Move, progress: &Progress) -> Result<()> {
         // KubeVirt forgets moves that are over; where the machine is tells how this one ended.
         None if is_there(core, wish).await? => finish(core, &wish.vm, wish.request.as_ref()).await,
         None => Err(stopped(wish)),
-        _ => Err(failed(wish, object.as_ref())),
+        _ => Err(failed(wish, &reason(core, wish, object.as_ref()).await?)),
     }
+}
+
+/// Why a move failed. The instance knows first; KubeVirt copies it to the move when that is over.
+async fn reason(core: &Core, wish: &Move, object: Option<&DynamicObject>) -> Result<String> {
+    let why = |o: &DynamicObject| text(&o.data, "/status/migrationState/failureReason").to_owned();
+    let told = object.map(why).unwrap_or_default();
+    if !told.is_empty() {
+        return Ok(told);
+    }
+    let uid = object.and_then(|object| object.metadata.uid.clone());
+    let instance = core.cluster.get(Kind::Vmi, &wish.key).await?;
+    let same = |instance: &DynamicObject| {
+        let of = text(&instance.data, "/status/migrationState/migrationUid");
+        uid.as_deref() == Some(of)
+    };
+    Ok(instance.filter(same).as_ref().map(why).unwrap_or_default())
 }
 
 async fn is_there(core: &Core, wish: &Move) -> Result<bool> {
@@ -232,10 +248,7 @@ fn stopped(wish: &Move) -> ProviderError {
     ProviderError::new(ErrorKind::Cancelled, message)
 }
 
-fn failed(wish: &Move, object: Option<&DynamicObject>) -> ProviderError {
-    let why = object.map_or("", |o| {
-        text(&o.data, "/status/migrationState/failureReason")
-    });
+fn failed(wish: &Move, why: &str) -> ProviderError {
     let why = if why.is_empty() {
         "KubeVirt does not say why"
     } else {

@@ -4,6 +4,7 @@ mod adopt;
 mod create;
 mod delete;
 mod look;
+mod plug;
 mod power;
 mod reconfigure;
 
@@ -25,6 +26,7 @@ use crate::config::Images;
 use crate::errors;
 use crate::kinds::{Kind, VmKey, owner};
 use crate::moves::Moves;
+use crate::usage::Ledger;
 
 pub(crate) use adopt::mark_claims;
 pub(crate) use create::{create, ensure_namespace};
@@ -41,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) tasks: Tasks,
     pub(crate) moves: Moves,
     pub(crate) images: Images,
+    pub(crate) usage: Ledger,
     pub(crate) stop: CancellationToken,
 }
 

@@ -11,9 +11,10 @@ use polyvirt_contract::{ErrorKind, RequestId, Result, TaskId};
 use serde_json::json;
 
 use crate::errors;
+use crate::facts::has_condition;
 use crate::kinds::{Kind, LAST_REQUEST, RESTART, VmKey, annotation, text};
 use crate::map::to_kubevirt::Run;
-use crate::subresource;
+use crate::subresource::{self, Asked};
 use crate::vm::Core;
 
 /// How often a change is tried against somebody who changes the VM at the same time.
@@ -47,15 +48,42 @@ async fn once(core: &Core, key: &VmKey, vm: DynamicObject, request: &PowerReques
         return Err(errors::precondition(message));
     }
     let vm = match request.op {
-        PowerOp::On => set(core, vm, &Run::Always).await?,
+        PowerOp::On => on(core, key, vm).await?,
         PowerOp::Off => off(core, key, vm, Duration::ZERO).await?,
         PowerOp::ShutdownGraceful { timeout } => off(core, key, vm, timeout).await?,
         PowerOp::Reboot => restart(core, key, vm, served).await?,
+        PowerOp::Pause => pause(core, key, vm).await?,
     };
     match served {
         Some(id) => note(core, &vm, LAST_REQUEST, id).await.map(drop),
         None => Ok(()),
     }
+}
+
+/// Starts the machine, or lets one go on that is paused.
+async fn on(core: &Core, key: &VmKey, vm: DynamicObject) -> Result<DynamicObject> {
+    if is_paused(core.cluster.get(Kind::Vmi, key).await?.as_ref()) {
+        subresource::ask(core, key, Asked::Unpause).await?;
+    }
+    set(core, vm, &Run::Always).await
+}
+
+/// Stops the processors of a machine that runs.
+async fn pause(core: &Core, key: &VmKey, vm: DynamicObject) -> Result<DynamicObject> {
+    let instance = core.cluster.get(Kind::Vmi, key).await?;
+    let runs = |instance: &DynamicObject| text(&instance.data, "/status/phase") == "Running";
+    if !instance.as_ref().is_some_and(runs) {
+        let message = format!("The VM {key} does not run and cannot be paused; start it first");
+        return Err(errors::precondition(message));
+    }
+    if !is_paused(instance.as_ref()) {
+        subresource::ask(core, key, Asked::Pause).await?;
+    }
+    Ok(vm)
+}
+
+fn is_paused(instance: Option<&DynamicObject>) -> bool {
+    instance.is_some_and(|instance| has_condition(&instance.data, "Paused"))
 }
 
 /// Writes the strategy unless it is so.

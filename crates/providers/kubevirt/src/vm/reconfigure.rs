@@ -4,6 +4,7 @@
 //! names any more. Each line is safe to do again; a disk that was to go and did not is found by the next request.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::core::DynamicObject;
@@ -13,16 +14,22 @@ use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
 use serde_json::Value;
 
 use crate::cluster::Others;
-use crate::facts::{Fact, claim_bytes};
-use crate::kinds::{IDENTITY, Kind, VmKey, items, label, owner};
+use crate::facts::{Fact, claim_bytes, has_condition};
+use crate::kinds::{IDENTITY, Kind, VmKey, items, label, owner, text};
 use crate::map::layout::Disk;
 use crate::map::to_kubevirt::{Hot, Making, Run, claim_of};
 use crate::vm::create::Plan;
-use crate::vm::{Core, look, mark_claims};
+use crate::vm::plug::Way;
+use crate::vm::{Core, look, mark_claims, plug};
 use crate::{quantity, storage};
 
 /// How long KubeVirt may take to say whether a change waits for a restart.
 const VERDICT: Duration = Duration::from_secs(5);
+/// How long a change may take to reach a machine that runs: KubeVirt moves it to another node for that, if it is told to.
+const ARRIVAL: Duration = Duration::from_mins(3);
+
+/// How long a new claim may take to be bound, unless it waits for the VM's start.
+const BINDING: Duration = Duration::from_secs(5);
 
 /// How often a change is tried against somebody who changes the VM at the same time.
 const ATTEMPTS: usize = 5;
@@ -32,7 +39,7 @@ type Claims = BTreeMap<String, DynamicObject>;
 
 /// Brings size, disks, cards and tags to what is desired.
 pub(crate) async fn reconfigure(
-    core: &Core,
+    core: &Arc<Core>,
     vm: &VmRef,
     desired: CreateVm,
 ) -> Result<Option<TaskId>> {
@@ -44,9 +51,9 @@ pub(crate) async fn reconfigure(
     let uid = live.metadata.uid.clone().unwrap_or_default();
     let there = live_claims(&live).into_keys().collect();
     plan.provide(core, &uid, &there).await?;
-    let hot = hot(core, &plan.key).await?;
+    let way = plug::way(core, &plan, &live).await?;
     let bare = label(&live, IDENTITY).map(str::to_owned);
-    let applied = apply(core, vm, &plan, live, hot).await?;
+    let applied = apply(core, vm, &plan, live, way.hot()).await?;
     if label(&applied, IDENTITY) != bare.as_deref() {
         // An unmarked VM has got the mark of whoever asks, and so do its claims.
         let marks = plan.anchor(&uid).marks;
@@ -55,9 +62,18 @@ pub(crate) async fn reconfigure(
     for disk in plan.layout.all() {
         grow(core, &applied, disk, &claims).await?;
     }
+    if way != Way::Off {
+        plug::plug(core, &applied, &plan.key).await?;
+    }
     take_away(core, &applied, &claims).await?;
-    verdict(core, &plan.key, &applied, hot).await?;
-    Ok(None)
+    if way == Way::Off {
+        return Ok(None);
+    }
+    let generation = applied.metadata.generation.unwrap_or(0);
+    let name = format!("reconfigure {} {generation}", plan.key);
+    let core_of_task = core.clone();
+    let work = async move { arrive(&core_of_task, &plan.key, &applied).await };
+    core.begin(&name, |_| work).answer().await
 }
 
 /// One identity is on one VM at most.
@@ -128,14 +144,6 @@ fn root_says(plan: &Plan) -> bool {
     option.is_some_and(|disk| disk.size_bytes.is_some()) || class.is_some_and(|d| d.size_gib > 0)
 }
 
-async fn hot(core: &Core, key: &VmKey) -> Result<Hot> {
-    let instance = core.cluster.get(Kind::Vmi, key).await?;
-    Ok(match instance {
-        Some(_) => Hot::Running,
-        None => Hot::Stopped,
-    })
-}
-
 /// Who changes the VM at the same moment makes the server refuse, and us look again.
 async fn apply(
     core: &Core,
@@ -174,11 +182,29 @@ async fn grow(core: &Core, vm: &DynamicObject, disk: &Disk, claims: &Claims) -> 
     let volumes = live_claims(vm);
     let claim = volumes.get(&disk.volume).and_then(|name| claims.get(name));
     match (claim, disk.bytes) {
-        (Some(claim), Some(bytes)) => storage::grow(&core.cluster, claim, bytes)
+        (Some(claim), Some(bytes)) => grow_claim(core, claim, bytes)
             .await
             .map_err(|error| error.at(disk.field.clone())),
         _ => Ok(()),
     }
+}
+
+/// A claim that was made a moment ago is about to be bound, and cannot grow before that.
+async fn grow_claim(core: &Core, claim: &DynamicObject, bytes: u64) -> Result<()> {
+    let unbound = match storage::grow(&core.cluster, claim, bytes).await {
+        Err(error) if error.kind == ErrorKind::Precondition => error,
+        answer => return answer,
+    };
+    let metadata = &claim.metadata;
+    let name = metadata.name.clone().unwrap_or_default();
+    let key = VmKey::new(metadata.namespace.clone().unwrap_or_default(), name);
+    let bound = |claim: Option<&DynamicObject>| {
+        claim.is_none_or(|claim| text(&claim.data, "/status/phase") == "Bound")
+    };
+    if core.until(Kind::Claim, &key, BINDING, bound).await.is_err() {
+        return Err(unbound);
+    }
+    storage::grow(&core.cluster, claim, bytes).await
 }
 
 /// Claims that carry the VM's identity and that the VM does not name any more; the volume first, for CDI would make its claim
@@ -211,19 +237,41 @@ fn volumes_of(vm: &DynamicObject) -> BTreeSet<String> {
     volumes.filter_map(claim_of).map(str::to_owned).collect()
 }
 
-/// Waits until KubeVirt has judged the change, for then it is known what waits for a restart. It may be slow, or too old to
-/// tell: then whoever looks later sees it.
-async fn verdict(core: &Core, key: &VmKey, applied: &DynamicObject, hot: Hot) -> Result<()> {
+/// Waits until the machine that runs has what the VM says, or KubeVirt has said that it waits for a restart. It may be slow, or
+/// do neither: then whoever looks later sees it.
+async fn arrive(core: &Core, key: &VmKey, applied: &DynamicObject) -> Result<()> {
+    verdict(core, key, applied).await?;
+    let Some(judged) = core.cluster.get(Kind::Vm, key).await? else {
+        return Ok(());
+    };
+    if has_condition(&judged.data, "RestartRequired") {
+        return Ok(());
+    }
+    let there = |instance: Option<&DynamicObject>| instance.is_none_or(|i| has_all(i, &judged));
+    give_up(core.until(Kind::Vmi, key, ARRIVAL, there).await)
+}
+
+/// Whether the machine has the size, disks and cards that the VM says.
+fn has_all(instance: &DynamicObject, vm: &DynamicObject) -> bool {
+    let facts = (Fact::read(Kind::Vm, vm), Fact::read(Kind::Vmi, instance));
+    match facts {
+        (Some(Fact::Vm(vm)), Some(Fact::Instance(instance))) => instance.has_all(&vm),
+        _ => true,
+    }
+}
+
+fn give_up(answer: Result<()>) -> Result<()> {
+    match answer {
+        Err(error) if error.kind == ErrorKind::Timeout => Ok(()),
+        answer => answer,
+    }
+}
+
+async fn verdict(core: &Core, key: &VmKey, applied: &DynamicObject) -> Result<()> {
     let generation = applied.metadata.generation.unwrap_or(0);
     let judged = |vm: Option<&DynamicObject>| {
         let seen = vm.and_then(|vm| vm.data.pointer("/status/desiredGeneration")?.as_i64());
         vm.is_none() || seen.is_some_and(|seen| seen >= generation)
     };
-    if hot == Hot::Stopped {
-        return Ok(());
-    }
-    match core.until(Kind::Vm, key, VERDICT, judged).await {
-        Err(error) if error.kind == ErrorKind::Timeout => Ok(()),
-        answer => answer,
-    }
+    give_up(core.until(Kind::Vm, key, VERDICT, judged).await)
 }

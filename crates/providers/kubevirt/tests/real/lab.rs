@@ -15,8 +15,8 @@ use polyvirt_api::kubevirt::{KubevirtOptions, OPTIONS_KEY};
 use polyvirt_contract::model::{
     ClassSpec, CreateVm, ImageSource, NicSpec, Owner, PowerOp, PowerState, VmRef, VmState,
 };
-use polyvirt_contract::watch::VmEvent;
-use polyvirt_contract::{Provider, Result};
+use polyvirt_contract::watch::{TaskState, VmEvent};
+use polyvirt_contract::{Provider, Result, TaskId};
 use polyvirt_provider_kubevirt::{KUBECONFIG_KEY, Kubevirt, KubevirtConfig};
 use polyvirt_testkit::ControlPlane;
 use polyvirt_testkit::kubevirt_sim::{self, Kinds, KubevirtSim, Settings};
@@ -91,6 +91,15 @@ fn definitions(folder: &str) -> Vec<CustomResourceDefinition> {
 /// A provider that has only the kubeconfig of that control plane.
 pub async fn provider_on(plane: &ControlPlane, url: &str) -> Arc<Kubevirt> {
     let kubeconfig = std::fs::read(plane.kubeconfig_path()).expect("a kubeconfig");
+    provider_with(kubeconfig, url).await
+}
+
+/// Where the kubeconfig is of a cluster with a real KubeVirt, in place of the simulated one. Tests that make things go wrong
+/// need the simulator and fail there.
+const REAL_CLUSTER: &str = "POLYVIRT_KUBEVIRT_KUBECONFIG";
+
+/// A provider that has only that kubeconfig.
+async fn provider_with(kubeconfig: Vec<u8>, url: &str) -> Arc<Kubevirt> {
     let credentials = BTreeMap::from([(KUBECONFIG_KEY.to_owned(), kubeconfig)]);
     let config = KubevirtConfig::from_url(url).expect("readable");
     let config = config.with_credentials(&credentials).expect("usable");
@@ -98,13 +107,32 @@ pub async fn provider_on(plane: &ControlPlane, url: &str) -> Arc<Kubevirt> {
 }
 
 impl Lab {
-    /// On the shared control plane, in a namespace of its own.
+    /// On the shared control plane, or in the cluster that was named, in a namespace of its own.
     pub async fn new() -> Self {
+        if let Ok(path) = std::env::var(REAL_CLUSTER) {
+            return Self::in_cluster(Path::new(&path)).await;
+        }
         let plane = shared().await;
         let client = plane.client().expect("a client");
         let namespace = polyvirt_testkit::namespace(&client, "kubevirt").await;
         Self {
             provider: provider_on(plane, "kubevirt://kubeconfig").await,
+            namespace: namespace.expect("a namespace"),
+            client,
+            _sim: None,
+        }
+    }
+
+    async fn in_cluster(path: &Path) -> Self {
+        let kubeconfig = std::fs::read(path).expect("a kubeconfig");
+        let read = kube::config::Kubeconfig::read_from(path).expect("a kubeconfig");
+        let options = kube::config::KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(read, &options);
+        let provider = provider_with(kubeconfig, "kubevirt://kubeconfig").await;
+        let client = Client::try_from(config.await.expect("usable")).expect("a client");
+        let namespace = polyvirt_testkit::namespace(&client, "kubevirt").await;
+        Self {
+            provider,
             namespace: namespace.expect("a namespace"),
             client,
             _sim: None,
@@ -188,6 +216,32 @@ impl Lab {
             assert!(begin.elapsed() < PATIENCE, "waited in vain: {state:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Waits for a task to end well.
+    pub async fn done(&self, task: Option<TaskId>) {
+        let begin = Instant::now();
+        while let Some(task) = &task {
+            let state = self.provider.task_status(task).await.expect("known");
+            if state == TaskState::Succeeded {
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{state:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Changes KubeVirt's own object.
+    pub async fn kubevirt(&self, change: Value) {
+        let kind = GroupVersionKind::gvk("kubevirt.io", "v1", "KubeVirt");
+        let resource = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), "kubevirt", &resource);
+        let patch = Patch::Merge(change);
+        let params = PatchParams::default();
+        api.patch("kubevirt", &params, &patch)
+            .await
+            .expect("changed");
     }
 
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {

@@ -10,7 +10,7 @@ use polyvirt_contract::model::{
     ConsoleKind, DiskSpec, NicSpec, PowerOp, PowerState, Stage, UserData, VmRef,
 };
 use polyvirt_contract::watch::VmEvent;
-use polyvirt_contract::{ErrorKind, Provider};
+use polyvirt_contract::{ErrorKind, Extension, Provider};
 use polyvirt_testkit::kubevirt_sim::FAULT;
 use serde_json::json;
 
@@ -137,33 +137,6 @@ async fn a_change_of_somebody_else_is_told_within_a_second() {
     let (_, took) = first(&mut stream, off).await;
     println!("told after {took:?}");
     assert!(took < Duration::from_secs(1), "told after {took:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_comes_grows_and_goes_while_the_vm_runs() {
-    let lab = Lab::new().await;
-    let mut wish = lab.wish("web");
-    let vm = lab.running(wish.clone()).await;
-    wish.disks = vec![disk("data", 2)];
-    let reconfigure = async |wish| lab.provider.reconfigure(&vm, wish).await.expect("changed");
-    reconfigure(wish.clone()).await;
-    let state = lab.state(&vm).await;
-    assert_eq!(state.restart_required, Vec::<String>::new(), "plugged in");
-    let object = lab.get("VirtualMachine", "web").await;
-    let volume = &object["spec"]["template"]["spec"]["volumes"][1];
-    assert_eq!(volume["persistentVolumeClaim"]["hotpluggable"], true);
-    wish.disks[0].size_gib = 5;
-    reconfigure(wish.clone()).await;
-    let claim = lab.get("PersistentVolumeClaim", "web-data").await;
-    assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "5Gi");
-    wish.disks.clear();
-    reconfigure(wish).await;
-    let begin = Instant::now();
-    while lab.names("PersistentVolumeClaim").await != ["web-root"] {
-        assert!(begin.elapsed() < Duration::from_secs(10), "the claim stays");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert_eq!(lab.state(&vm).await.power, PowerState::On);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -309,12 +282,38 @@ async fn a_console_carries_bytes_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_paused_vm_is_told_as_such() {
+async fn a_vm_is_paused_and_goes_on() {
     let lab = Lab::new().await;
     let vm = lab.running(lab.wish("web")).await;
-    let condition = json!({"type": "Paused", "status": "True", "lastTransitionTime": null});
-    let paused = json!({"status": {"conditions": [condition]}});
-    lab.change("VirtualMachineInstance", "web", paused).await;
-    lab.until(&vm, |state| state.power == PowerState::Suspended)
-        .await;
+    let state = lab.switch(&vm, PowerOp::Pause, PowerState::Suspended).await;
+    assert!(!state.ips.is_empty(), "it keeps its addresses");
+    lab.switch(&vm, PowerOp::Pause, PowerState::Suspended).await;
+    lab.switch(&vm, PowerOp::On, PowerState::On).await;
+    lab.switch(&vm, PowerOp::Pause, PowerState::Suspended).await;
+    lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
+    let error = lab.provider.power(&vm, PowerOp::Pause.into()).await;
+    assert_eq!(error.expect_err("off").kind, ErrorKind::Precondition);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_vm_uses_is_told() {
+    let lab = Lab::new().await;
+    let features = lab.provider.features().await.expect("features");
+    assert!(features.has(Extension::Usage));
+    let vm = lab.running(lab.wish("web")).await;
+    let used = async || {
+        let all = lab.provider.usage().await.expect("told");
+        let found = all.into_iter().find(|used| used.id == vm.id);
+        found.expect("it runs")
+    };
+    let first = used().await;
+    assert_eq!(first.memory_bytes, Some(512 << 20));
+    // Two processors, each a quarter busy, for the fifteen seconds of the window.
+    assert_eq!(first.cpu_time, Duration::from_millis(7_500));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let second = used().await;
+    assert!(second.cpu_time > first.cpu_time, "{second:?}");
+    lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
+    let all = lab.provider.usage().await.expect("told");
+    assert!(all.iter().all(|used| used.id != vm.id));
 }

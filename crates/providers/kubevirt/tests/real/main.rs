@@ -10,6 +10,7 @@
 )]
 
 mod adoption;
+mod changes;
 mod conformance;
 mod images;
 mod kills;

@@ -74,6 +74,7 @@ pub(crate) const DOMAIN_GET_XML_DESC: Procedure = quick(14);
 pub(crate) const DOMAIN_LOOKUP_BY_NAME: Procedure = quick(23);
 pub(crate) const DOMAIN_LOOKUP_BY_UUID: Procedure = quick(24);
 pub(crate) const DOMAIN_RESUME: Procedure = slow(28);
+pub(crate) const DOMAIN_SUSPEND: Procedure = slow(34);
 pub(crate) const CONNECT_GET_HOSTNAME: Procedure = quick(59);
 pub(crate) const CONNECT_SUPPORTS_FEATURE: Procedure = quick(60);
 pub(crate) const AUTH_LIST: Procedure = quick(66);

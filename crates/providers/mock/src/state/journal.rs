@@ -29,6 +29,10 @@ pub enum Happened {
     Stopped,
     /// It was restarted.
     Restarted,
+    /// It was paused.
+    Paused,
+    /// It went on after a pause.
+    Resumed,
     /// Its size, disks, networks, tags or owner changed.
     Reconfigured,
     /// Its virtual hardware was raised.

@@ -29,12 +29,19 @@ impl State {
             PowerOp::ShutdownGraceful { timeout } => {
                 return self.shut_down(now, key, timeout, request.request);
             }
-            PowerOp::Reboot if idle && !runs => return Err(is_off(key)),
+            PowerOp::Reboot | PowerOp::Pause if idle && !runs => return Err(is_off(key)),
             PowerOp::On => Switch::On,
             PowerOp::Off => Switch::Off,
             PowerOp::Reboot => Switch::Reboot,
+            PowerOp::Pause => Switch::Pause,
         };
-        let there = (switch == Switch::On && runs) || (switch == Switch::Off && !runs);
+        let paused = vm.power == Power::Paused;
+        let there = match switch {
+            Switch::On => runs && !paused,
+            Switch::Off => !runs,
+            Switch::Pause => paused,
+            Switch::Reboot => false,
+        };
         if idle && there {
             self.remember(key, request.request);
             return Ok(None);
@@ -56,13 +63,29 @@ impl State {
             return Ok(());
         }
         match switch {
+            Switch::On if vm.power == Power::Paused => self.stand(key, Power::On)?,
+            Switch::Pause if runs => self.stand(key, Power::Paused)?,
             Switch::On if !runs => self.start(now, key, Happened::Started)?,
             Switch::Off if runs => self.stop(key)?,
             Switch::Reboot if runs => self.start(now, key, Happened::Restarted)?,
-            Switch::Reboot => return Err(is_off(key)),
+            Switch::Reboot | Switch::Pause => return Err(is_off(key)),
             Switch::On | Switch::Off => {}
         }
         self.remember(key, request);
+        Ok(())
+    }
+
+    /// Lets a machine that is in memory stand still, or go on.
+    fn stand(&mut self, key: VmKey, power: Power) -> Result<()> {
+        let vm = self.vm_mut(key)?;
+        let how = match power {
+            Power::Paused => Happened::Paused,
+            _ => Happened::Resumed,
+        };
+        if vm.power != power {
+            vm.power = power;
+            self.touch(key, how);
+        }
         Ok(())
     }
 
@@ -185,9 +208,6 @@ fn apply_pending(vm: &mut crate::state::Vm) {
 }
 
 fn is_off(key: VmKey) -> ProviderError {
-    let message = format!(
-        "The VM {} is off; start it instead of restarting it",
-        key.id()
-    );
+    let message = format!("The VM {} is off; start it instead", key.id());
     ProviderError::new(ErrorKind::Precondition, message)
 }

@@ -23,6 +23,7 @@ pub(crate) enum Switch {
     On,
     Off,
     Reboot,
+    Pause,
 }
 
 /// What a task does when it is due.

@@ -29,10 +29,10 @@ impl State {
             owner: vm.owner.as_deref().cloned(),
             revision: vm.revision,
             stage: told(vm.stage),
-            power: if vm.runs() {
-                PowerState::On
-            } else {
-                PowerState::Off
+            power: match vm.power {
+                Power::Off => PowerState::Off,
+                Power::Booting | Power::On => PowerState::On,
+                Power::Paused => PowerState::Suspended,
             },
             ips: addresses(vm, &nics),
             console_url: String::new(),
@@ -57,7 +57,7 @@ impl State {
 }
 
 fn card(vm: &Vm, (place, nic): (usize, &Nic)) -> NicState {
-    let ip = if vm.power == Power::On {
+    let ip = if matches!(vm.power, Power::On | Power::Paused) {
         address(vm.key, place, nic)
     } else {
         String::new()
@@ -78,8 +78,8 @@ fn addresses(vm: &Vm, nics: &[NicState]) -> Vec<String> {
     match vm.power {
         Power::Off | Power::Booting => Vec::new(),
         // A VM without a card is on the network that hypervisors give by default.
-        Power::On if nics.is_empty() => vec![generated(vm.key, 0)],
-        Power::On => nics.iter().map(|nic| nic.ip.clone()).collect(),
+        Power::On | Power::Paused if nics.is_empty() => vec![generated(vm.key, 0)],
+        Power::On | Power::Paused => nics.iter().map(|nic| nic.ip.clone()).collect(),
     }
 }
 

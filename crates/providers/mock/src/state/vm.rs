@@ -39,6 +39,8 @@ pub(crate) enum Power {
     Booting,
     /// It runs and its guest has an address.
     On,
+    /// It is in memory and stands still.
+    Paused,
 }
 
 /// Where a VM is in its life.

@@ -54,6 +54,7 @@ async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, request: PowerRequest) -> Res
         PowerOp::On => switch_on(core, vm).await?,
         PowerOp::Off => vm.halt().await?,
         PowerOp::Reboot => return reboot(core, vm, request.request).await,
+        PowerOp::Pause => pause(vm).await?,
         PowerOp::ShutdownGraceful { .. } => {}
     }
     remember(core, vm, request.request)
@@ -65,6 +66,15 @@ async fn switch_on(core: &Arc<Core>, vm: &Arc<Vm>) -> Result<()> {
         Some(live) if live.paused() => Ok(live.qmp.ask("cont").await.map(drop)?),
         Some(_) => Ok(()),
     }
+}
+
+/// Stops the processors of a machine that runs.
+async fn pause(vm: &Vm) -> Result<()> {
+    let Some(live) = vm.live() else {
+        let message = format!("The VM {} is off; start it before it is paused", vm.uuid());
+        return Err(errors::precondition(message));
+    };
+    Ok(live.qmp.ask("stop").await.map(drop)?)
 }
 
 /// A machine with changes that wait for a start is started anew, any other is only reset. The request is written down

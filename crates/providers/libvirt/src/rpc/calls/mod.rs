@@ -213,6 +213,10 @@ impl Connection {
         started.map(drop)
     }
 
+    pub(crate) async fn suspend(&self, domain: &Domain) -> Answer<()> {
+        self.call(p::DOMAIN_SUSPEND, domain).await
+    }
+
     pub(crate) async fn resume(&self, domain: &Domain) -> Answer<()> {
         self.call(p::DOMAIN_RESUME, domain).await
     }
