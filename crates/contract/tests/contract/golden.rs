@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use polyvirt_contract::model::VmState;
+use polyvirt_contract::model::{PrepareImage, VmState};
 use polyvirt_contract::wire::{json, v1};
 use prost::Message;
 
@@ -107,7 +107,11 @@ fn documents_inside_strings() {
     compare("desired.json", &line(json::write_desired(&vm).unwrap()));
     compare("provider_raw.json", &line(raw));
     for (name, origin) in fixtures::origins() {
-        let text = json::write_prepare(&origin, "abc123", "sha256").unwrap();
+        let image = PrepareImage {
+            origin,
+            ..fixtures::prepare()
+        };
+        let text = json::write_prepare(&image).unwrap();
         compare(&format!("prepare_{name}.json"), &line(text));
     }
 }

@@ -337,13 +337,20 @@ fn a_desired_vm_of_a_foreign_manager() {
 #[test]
 fn images_to_prepare_in_the_casing_of_their_object() {
     for (name, origin) in fixtures::origins() {
-        let text = write_prepare(&origin, "abc", "md5").unwrap();
-        let read = read_prepare(&text).unwrap();
-        assert_eq!(read.origin, origin, "{name}");
+        let image = PrepareImage {
+            origin,
+            checksum: "abc".to_owned(),
+            checksum_type: "md5".to_owned(),
+            pull: Pull::Always,
+            ..fixtures::prepare()
+        };
+        let read = read_prepare(&write_prepare(&image).unwrap()).unwrap();
+        assert_eq!(read.origin, image.origin, "{name}");
         assert_eq!(
             (read.checksum.as_str(), read.checksum_type.as_str()),
             ("abc", "md5")
         );
+        assert_eq!(read.pull, Pull::Always, "{name}");
     }
     let text = r#"{"source":{"libvirt":null,"vsphere":{"templateName":"t","ovaURL":null}},
         "prepare":{"onMissing":"Import"}}"#;

@@ -272,8 +272,9 @@ async fn an_origin_tells_which_version_it_has() {
         version("/absent").await,
         Err(FetchError::Refused { status: 404, .. })
     ));
-    let fetched = bench.fetch(&request(&format!("{}/tagged", server.address)));
-    assert_eq!(fetched.await.unwrap().version.as_deref(), Some("\"7\""));
+    let tagged = request(&format!("{}/tagged", server.address));
+    let fetched = bench.fetch(&tagged).await.unwrap();
+    assert_eq!(fetched.version.as_deref(), Some("\"7\""));
     let proved = Request {
         checksum: Some(sha256(b"disk").into()),
         ..request(&format!("{}/absent", server.address))
