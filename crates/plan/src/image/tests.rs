@@ -1,6 +1,8 @@
 //! What images mean on providers.
 
-use polyvirt_api::infra::{HttpImageSource, ImagePrepare, LibvirtImageSource, VsphereImageSource};
+use polyvirt_api::infra::{
+    HttpImageSource, ImagePrepare, LibvirtImageSource, VMImage, VsphereImageSource,
+};
 
 use super::*;
 
