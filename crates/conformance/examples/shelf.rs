@@ -143,12 +143,13 @@ impl Provider for Shelf {
     }
 
     async fn power(&self, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>> {
+        let power = match request.op {
+            PowerOp::On | PowerOp::Reboot => PowerState::On,
+            PowerOp::Off | PowerOp::ShutdownGraceful { .. } => PowerState::Off,
+            PowerOp::Pause => return Err(ProviderError::unsupported("pauses")),
+        };
         self.change(vm, |slip| {
-            slip.power = match request.op {
-                PowerOp::On | PowerOp::Reboot => PowerState::On,
-                PowerOp::Off | PowerOp::ShutdownGraceful { .. } => PowerState::Off,
-                PowerOp::Pause => return Err(ProviderError::unsupported("pauses")),
-            };
+            slip.power = power;
             // A request that must happen once is known again by this.
             slip.last_request = request.request.clone().or(slip.last_request.take());
         })
