@@ -227,12 +227,16 @@
   verbs: [get, list, watch, create, patch, delete]
 # providers/kubevirt/src/subresource.rs
 - apiGroups: [subresources.kubevirt.io]
-  resources: [virtualmachines/stop]
+  resources: [virtualmachines/stop, virtualmachineinstances/pause, virtualmachineinstances/unpause, virtualmachineinstances/addvolume, virtualmachineinstances/removevolume]
   verbs: [update]
 # providers/kubevirt/src/subresource.rs
 - apiGroups: [subresources.kubevirt.io]
   resources: [virtualmachineinstances/console, virtualmachineinstances/vnc]
   verbs: [get]
+# providers/kubevirt/src/usage.rs
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [list]
 # providers/kubevirt/src/snapshot.rs
 - apiGroups: [snapshot.kubevirt.io]
   resources: [virtualmachinesnapshots, virtualmachinerestores]

@@ -62,7 +62,7 @@ pub(crate) async fn of_all(core: &Core) -> Result<Vec<VmUsage>> {
         .list_served(Kind::PodMetrics, pods, &launchers)
         .await?;
     let objects = listed.unwrap_or_default().objects;
-    Ok(core.usage.add(by_vm(&objects)))
+    Ok(core.usage.add(&by_vm(&objects)))
 }
 
 /// A VM on its way to another node has two pods.
@@ -104,7 +104,7 @@ fn read(pod: &DynamicObject) -> Option<Reading> {
 
 impl Ledger {
     /// Adds what was used since the last time. A VM that is not among the readings does not run, and is forgotten.
-    fn add(&self, readings: BTreeMap<VmKey, Reading>) -> Vec<VmUsage> {
+    fn add(&self, readings: &BTreeMap<VmKey, Reading>) -> Vec<VmUsage> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let spent = |(key, reading): (&VmKey, &Reading)| {
             (key.clone(), spent(known.get(key).copied(), reading))
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn rates_become_time() {
         let ledger = Ledger::default();
-        let ask = |pods: &[DynamicObject]| ledger.add(by_vm(pods));
+        let ask = |pods: &[DynamicObject]| ledger.add(&by_vm(pods));
         let used = |millis, memory_bytes| {
             vec![VmUsage {
                 id: "team/web".into(),

@@ -84,8 +84,8 @@ impl Known<'_> {
     /// field is seen by comparing.
     fn restart_required(&self) -> Vec<String> {
         let moves = self.vm.printable == "Migrating";
-        let waits = |i: &&InstanceFacts| self.vm.needs_restart || (i.awaits_move && !moves);
-        let Some(instance) = self.instance.filter(waits) else {
+        let is_held = |i: &&InstanceFacts| self.vm.needs_restart || (i.awaits_move && !moves);
+        let Some(instance) = self.instance.filter(is_held) else {
             return Vec::new();
         };
         let (wants, has) = (self.vm.size, instance.size);

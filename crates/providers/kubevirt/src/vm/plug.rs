@@ -104,20 +104,20 @@ pub(super) async fn plug(core: &Core, vm: &DynamicObject, key: &VmKey) -> Result
         return Ok(());
     };
     for request in missing(&vm.data, &instance.data) {
-        settle(put(core, key, "addvolume", &request).await?)?;
+        settle(&put(core, key, "addvolume", &request).await?)?;
     }
     for name in left_over(&vm.data, &instance.data) {
         let request = json!({"name": name});
-        settle(put(core, key, "removevolume", &request).await?)?;
+        settle(&put(core, key, "removevolume", &request).await?)?;
     }
     Ok(())
 }
 
 /// A refusal is no failure of the change: the disk waits, and its state tells.
-fn settle(answer: Answer) -> Result<()> {
-    match read(&answer) {
+fn settle(answer: &Answer) -> Result<()> {
+    match read(answer) {
         Some(_) => Ok(()),
-        None => Err(refused(&answer)),
+        None => Err(refused(answer)),
     }
 }
 
