@@ -293,9 +293,10 @@ impl LibvirtConfig {
             want,
         };
         match key {
-            "pool" if value.is_empty() => return Err(bad("the name of a storage pool")),
+            "pool" | "files" if value.is_empty() => {
+                return Err(bad("the name of a storage pool"));
+            }
             "pool" => value.clone_into(&mut self.pool),
-            "files" if value.is_empty() => return Err(bad("the name of a storage pool")),
             "files" => self.files = Some(value.to_owned()),
             "instance" => value.clone_into(&mut self.instance),
             "network" if value.is_empty() => return Err(bad("the name of a network")),

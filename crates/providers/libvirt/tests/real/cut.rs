@@ -280,7 +280,7 @@ async fn ssh_that_is_cut_at_the_end_of_an_upload_leaves_a_whole_image_or_none() 
         println!("{thousandths} thousandths: {ended:?}");
         let cut = ended.as_ref().err().map(|error| error.kind);
         assert!(matches!(cut, None | Some(ErrorKind::Unavailable)));
-        let whole = |files: &[String]| files.iter().any(|name| name.ends_with(".ok"));
+        let whole = |files: &[String]| files.iter().any(|name| name.contains(".ok"));
         remote
             .until("all of it, or nothing", |files| {
                 files.is_empty() || files.len() == 2 && whole(files)

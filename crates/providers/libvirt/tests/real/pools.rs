@@ -138,9 +138,13 @@ async fn disks_are_volumes_of_a_group_where_the_pool_is_one() {
     assert!(lab.host.volumes("fast").is_empty(), "volumes are left");
 
     // More than the group has is told as such, and leaves nothing.
-    let mut fat = in_group(&lab);
-    fat.disks = vec![data(20)];
-    let answer = lab.provider.create(fat).await.map(|created| created.task);
+    let mut too_large = in_group(&lab);
+    too_large.disks = vec![data(20)];
+    let answer = lab
+        .provider
+        .create(too_large)
+        .await
+        .map(|created| created.task);
     let error = lab.ended(answer).await.expect_err("no room");
     assert_eq!(error.kind, ErrorKind::Exhausted, "{error:?}");
     assert!(lab.host.volumes("fast").is_empty(), "volumes are left");

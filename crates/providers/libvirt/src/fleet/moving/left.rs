@@ -56,7 +56,8 @@ fn settle_later(source: &Arc<Core>, cores: &Arc<[Arc<Core>]>, uuid: Uuid, peer: 
     let tasks = source.tasks.clone();
     tasks.begin(&key(&uuid), |_| async move {
         let stop = source.stop.clone();
-        unless_stopped(stop, settle_alone(source, &cores, uuid, peer)).await
+        let settled = Box::pin(settle_alone(source, &cores, uuid, peer));
+        unless_stopped(stop, settled).await
     });
 }
 
