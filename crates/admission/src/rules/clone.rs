@@ -4,7 +4,7 @@ use polyvirt_api::infra::{CloneType, VMClone, VirtualMachine};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::Problem;
 
-use super::{Judged, cards, disks, guest_data, invalid, references};
+use super::{Judged, cards, disks, guest_data, invalid, references, unattended};
 use crate::facts::{Facts, Found};
 
 impl Judged for VMClone {
@@ -32,6 +32,7 @@ impl Judged for VMClone {
         let mut found = missing(self, namespace, facts);
         if old.is_none() {
             found.extend(taken(self, namespace, facts));
+            found.push(unattended("VMClone"));
         }
         let vm = self.spec.source.vm_ref.as_ref();
         let vm = vm.map(|vm| facts.vm(&references::local(namespace, vm)));

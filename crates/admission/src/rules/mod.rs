@@ -46,6 +46,11 @@ pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> P
     Problem::new(Reason::InvalidSpec, field, message)
 }
 
+/// For a kind that nobody looks after yet: what is declared must not wait in silence.
+fn unattended(kind: &str) -> String {
+    format!("{kind}: not supported yet. The object is kept, and nothing comes of it")
+}
+
 /// The problem, at the place where its part stands in this object.
 fn moved(mut problem: Problem, from: &str, to: &str) -> Problem {
     if let Some(rest) = problem.field.strip_prefix(from) {

@@ -3,7 +3,7 @@
 use polyvirt_api::infra::VMSet;
 use polyvirt_plan::Problem;
 
-use super::{Judged, machine};
+use super::{Judged, machine, unattended};
 use crate::facts::Facts;
 
 const ROOT: &str = "spec.template.spec";
@@ -13,9 +13,12 @@ impl Judged for VMSet {
         machine::problems(ROOT, &self.spec.template.spec)
     }
 
-    fn warnings(&self, _: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
+    fn warnings(&self, old: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
         let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
         let mut found = machine::warnings(ROOT, namespace, &self.spec.template.spec, facts);
+        if old.is_none() {
+            found.push(unattended("VMSet"));
+        }
         if self.spec.replicas > 1 {
             found.extend(shared(self));
         }

@@ -199,17 +199,17 @@ fn the_rest_of_the_world_only_warns() {
         (
             "VMClone",
             json!({"source": {"vmRef": {"name": "a"}}, "target": {"name": "b"}}),
-            vec!["team/b exists already"],
+            vec!["team/b exists already", "not supported yet"],
         ),
         (
             "VMClone",
             json!({"source": {"vmRef": {"name": "a"}}, "target": {"name": "c"}, "options": {"type": "LinkedClone"}}),
-            vec!["no linked clones"],
+            vec!["no linked clones", "not supported yet"],
         ),
         (
             "VMClone",
             json!({"source": {"snapshotRef": {"name": "s"}}, "target": {"name": "c", "providerRef": {"name": "no"}}}),
-            vec!["VMSnapshot team/s", "Provider team/no"],
+            vec!["VMSnapshot team/s", "Provider team/no", "not supported yet"],
         ),
         (
             "VMMigration",
