@@ -17,7 +17,7 @@ vitistack() {
 }
 
 vitistack_install() {
-  step "Viti Stack: install, metrics, health"
+  step "Viti Stack: install, health"
   helm repo add vitistack "$SHELF" >/dev/null
   helm install kubevirt-operator vitistack/polyvirt \
     --namespace kubevirt-operator-system \
@@ -27,9 +27,6 @@ vitistack_install() {
   forward "$OPERATOR" deployment/kubevirt-operator-polyvirt-manager 8081
   serves /healthz
   serves /readyz
-  forward_ends
-  forward "$OPERATOR" deployment/kubevirt-operator-polyvirt-manager 8080
-  serves /metrics kubevirt_operator_reconciliation_duration_seconds
   forward_ends
 }
 
@@ -43,7 +40,10 @@ vitistack_clusters() {
 }
 
 vitistack_trouble() {
-  step "Viti Stack: debug commands"
+  step "Viti Stack: metrics, debug commands"
+  forward "$OPERATOR" deployment/kubevirt-operator-polyvirt-manager 8080
+  serves /metrics kubevirt_operator_reconciliation_duration_seconds
+  forward_ends
   kubectl get kubevirtconfigs -n kubevirt-configs | grep Disconnected
   kubectl describe kubevirtconfig cluster-east -n kubevirt-configs | grep 'Last Error'
   kubectl get secret cluster-east-kubeconfig -n kubevirt-configs -o yaml | grep -q kubeconfig:

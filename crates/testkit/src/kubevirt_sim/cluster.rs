@@ -146,6 +146,17 @@ impl World {
         gone_is_fine(changed.map(drop))
     }
 
+    /// The same, if nobody has changed the object since it was read: else it is looked at again.
+    pub(super) async fn change_as_read(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        mut change: Value,
+    ) -> kube::Result<()> {
+        change["metadata"]["resourceVersion"] = json!(object.metadata.resource_version);
+        self.change(kind, object, &change).await
+    }
+
     /// Writes status, if it differs.
     pub(super) async fn tell(
         &self,

@@ -65,7 +65,7 @@ async fn resize(world: &World, vm: &DynamicObject, instance: &DynamicObject) -> 
         if let Some(wanted) = wanted.filter(|wanted| grows(has, wanted)) {
             let mut change = nested(path, wanted);
             change["status"] = json!({"conditions": with(&instance.data, condition)});
-            return world.change(Kind::Vmi, instance, &change).await;
+            return world.change_as_read(Kind::Vmi, instance, change).await;
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Resul
         (Some("Running"), _) => {
             if let Some(change) = hot::moved(instance) {
                 tokio::time::sleep(world.step).await;
-                world.change(Kind::Vmi, instance, &change).await?;
+                world.change_as_read(Kind::Vmi, instance, change).await?;
             }
         }
         _ => {}

@@ -237,18 +237,19 @@ fn volumes_of(vm: &DynamicObject) -> BTreeSet<String> {
     volumes.filter_map(claim_of).map(str::to_owned).collect()
 }
 
-/// Waits until the machine that runs has what the VM says, or KubeVirt has said that it waits for a restart. It may be slow, or
-/// do neither: then whoever looks later sees it.
+/// Waits until the machine that runs has what the VM says, or KubeVirt has said that it waits for a restart, which it may say
+/// after it has told that it knows of the change. It may be slow, or do neither: then whoever looks later sees it.
 async fn arrive(core: &Core, key: &VmKey, applied: &DynamicObject) -> Result<()> {
     verdict(core, key, applied).await?;
-    let Some(judged) = core.cluster.get(Kind::Vm, key).await? else {
-        return Ok(());
+    let there = |instance: Option<&DynamicObject>| instance.is_none_or(|i| has_all(i, applied));
+    let waits = |vm: Option<&DynamicObject>| {
+        vm.is_none_or(|vm| has_condition(&vm.data, "RestartRequired"))
     };
-    if has_condition(&judged.data, "RestartRequired") {
-        return Ok(());
-    }
-    let there = |instance: Option<&DynamicObject>| instance.is_none_or(|i| has_all(i, &judged));
-    give_up(core.until(Kind::Vmi, key, ARRIVAL, there).await)
+    let answer = tokio::select! {
+        answer = core.until(Kind::Vmi, key, ARRIVAL, there) => answer,
+        answer = core.until(Kind::Vm, key, ARRIVAL, waits) => answer,
+    };
+    give_up(answer)
 }
 
 /// Whether the machine has the size, disks and cards that the VM says.
