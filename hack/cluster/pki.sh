@@ -21,8 +21,12 @@ issue() {
     names="subjectAltName=$4"
   fi
   openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$3" -keyout "$2.key" -out "$2.csr" 2>/dev/null
+  printf 'extendedKeyUsage=%s\n%s\n' "$usage" "$names" >"$2.ext"
   openssl x509 -req -in "$2.csr" -CA "$1.crt" -CAkey "$1.key" -CAcreateserial -days $DAYS -out "$2.crt" \
-    -extfile <(printf 'extendedKeyUsage=%s\n%s\n' "$usage" "$names") 2>/dev/null
+    -extfile "$2.ext" 2>/dev/null
+  # Once, on a busy machine, a server's certificate came out without names, and the node died of it.
+  [ -z "$names" ] || openssl x509 -in "$2.crt" -noout -ext subjectAltName 2>/dev/null | grep -q 'IP Address' ||
+    die "the certificate $STATE/pki/$2.crt has no names"
 }
 
 # kubeconfig NAME FILE
