@@ -242,9 +242,8 @@ fn volumes_of(vm: &DynamicObject) -> BTreeSet<String> {
 async fn arrive(core: &Core, key: &VmKey, applied: &DynamicObject) -> Result<()> {
     verdict(core, key, applied).await?;
     let there = |instance: Option<&DynamicObject>| instance.is_none_or(|i| has_all(i, applied));
-    let waits = |vm: Option<&DynamicObject>| {
-        vm.is_none_or(|vm| has_condition(&vm.data, "RestartRequired"))
-    };
+    let waits =
+        |vm: Option<&DynamicObject>| vm.is_none_or(|vm| has_condition(&vm.data, "RestartRequired"));
     let answer = tokio::select! {
         answer = core.until(Kind::Vmi, key, ARRIVAL, there) => answer,
         answer = core.until(Kind::Vm, key, ARRIVAL, waits) => answer,
