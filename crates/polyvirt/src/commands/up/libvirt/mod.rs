@@ -115,9 +115,11 @@ fn objects(endpoint: &str, image: &Path) -> anyhow::Result<Vec<DynamicObject>> {
     Ok(objects)
 }
 
-/// What guests run with. libvirt believes what the host says; QEMU's provider has tried it.
+/// What guests run with. libvirt believes what the host says; QEMU's provider tries it, in a folder of its own, for that of the
+/// manager belongs to the manager.
 async fn accelerator(folder: &Path) -> anyhow::Result<String> {
-    let qemu = Qemu::open(QemuConfig::from_url(&qemu_endpoint(folder))?).await?;
+    let trial = qemu_endpoint(&folder.join(NAME));
+    let qemu = Qemu::open(QemuConfig::from_url(&trial)?).await?;
     let hosts = qemu.inventory().await?.hosts;
     let tried = hosts
         .first()
