@@ -137,6 +137,7 @@ fn power_operations_have_their_numbers() {
             ("POWER_OP_OFF", 2),
             ("POWER_OP_REBOOT", 3),
             ("POWER_OP_SHUTDOWN_GRACEFUL", 4),
+            ("POWER_OP_PAUSE", FIRST_ADDED),
         ]
     );
 }
