@@ -85,6 +85,16 @@ pub enum LogFormat {
     Json,
 }
 
+impl LogFormat {
+    /// As it is written on a command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {

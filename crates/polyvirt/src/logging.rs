@@ -20,7 +20,7 @@ use one_line::OneLine;
 const QUIET: &str = "kube_client=warn,kube_client::client::builder=off,kube_runtime=warn,hyper=warn,h2=warn,rustls=warn,tower=warn";
 
 /// For commands that people wait for: what went wrong is said once, by the command itself.
-const SILENT: &str = "kube_client=off,kube_runtime=off,hyper=off,h2=off,rustls=off,tower=off";
+const SILENT: &str = "kube_client=off,kube_runtime=off,hyper=off,h2=off,rustls=off,tower=off,polyvirt_provider_libvirt=warn,polyvirt_provider_qemu=warn";
 
 /// Begins to log. A filter that cannot be read is replaced by `info`, and that is said. What sends traces has to be run.
 pub fn start(options: &Global, audience: Audience) -> Option<Exporter> {

@@ -32,6 +32,19 @@ async fn info(lab: &Lab) -> Checked {
     let info = lab.provider().disk_info(&vm.id, "", None).await?;
     ensure!(info.virtual_size_bytes > 0, "the first disk has no size");
     ensure!(!info.format.is_empty(), "the first disk has no format");
+    let all = lab.provider().list_vms().await?;
+    let told = all.into_iter().find(|told| told.id == vm.id);
+    // Whoever adopts a VM takes its first disk from there. One that cannot tell it from the others lists it with them.
+    let disks = told.map(|vm| vm.root.into_iter().chain(vm.disks.unwrap_or_default()));
+    ensure!(
+        disks
+            .into_iter()
+            .flatten()
+            .next()
+            .is_some_and(|first| first.path == info.path),
+        "the list of VMs does not begin their disks with the first, at {}",
+        info.path
+    );
     let answer = lab.provider().disk_info(&vm.id, "no-such-disk", None).await;
     lab.refused(answer, ErrorKind::NotFound, "a disk that is not there")?;
     Ok(())

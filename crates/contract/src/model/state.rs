@@ -75,6 +75,8 @@ pub struct VmState {
     pub cpu: u32,
     /// Memory it has now, in MiB; 0 if unknown.
     pub memory_mib: u64,
+    /// The disk that it boots from; `None` where the provider cannot tell it from the others.
+    pub root: Option<DiskState>,
     /// Disks beyond the first where the provider can tell them apart, else all; `None` if unknown.
     pub disks: Option<Vec<DiskState>>,
     /// Network cards; `None` if unknown.

@@ -22,7 +22,7 @@ pub fn modest(mut vm: VmState) -> VmState {
             cut(item, NAME);
         }
     }
-    for disk in vm.disks.iter_mut().flatten() {
+    for disk in vm.disks.iter_mut().flatten().chain(&mut vm.root) {
         for text in [
             &mut disk.id,
             &mut disk.name,

@@ -278,6 +278,13 @@ pub fn vm_state() -> VmState {
         console_url: "https://hv/console/7".into(),
         cpu: 4,
         memory_mib: 8192,
+        root: Some(DiskState {
+            id: "disk-0".into(),
+            name: "root".into(),
+            path: "/pool/root.qcow2".into(),
+            size_gib: 20,
+            format: "qcow2".into(),
+        }),
         disks: Some(vec![DiskState {
             id: "disk-1".into(),
             name: "data".into(),

@@ -320,8 +320,11 @@ async fn lists_and_capabilities() {
         (vm.power_state.as_str(), vm.cpu, vm.memory_mib),
         ("On", 4, 8192)
     );
+    // Whoever adopts it takes the first for the one that it boots from.
+    let paths: Vec<_> = vm.disks.iter().map(|disk| disk.path.as_str()).collect();
+    assert_eq!(paths, ["/pool/root.qcow2", "/pool/data.qcow2"]);
     assert_eq!(
-        (vm.disks[0].size_gib, vm.networks[0].ip_address.as_str()),
+        (vm.disks[1].size_gib, vm.networks[0].ip_address.as_str()),
         (100, "10.0.0.5")
     );
     let back = VmState::from(vm.clone());

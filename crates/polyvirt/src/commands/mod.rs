@@ -46,7 +46,7 @@ pub fn run(cli: Cli, traces: Option<Exporter>) -> anyhow::Result<()> {
         Command::Provider(options) => serve_on(traced(traces, provider::run(options))),
         Command::Rbac(options) => rbac::run(options),
         Command::Status(options) => block_on(status::run(options)),
-        Command::Up(options) => block_on(up::run(options)),
+        Command::Up(options) => block_on(up::run(options, &cli.global)),
         Command::Vm(options) => block_on(vm::run(options)),
     }
 }

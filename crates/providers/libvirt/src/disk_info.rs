@@ -7,12 +7,9 @@ use polyvirt_contract::model::DiskInfo;
 use polyvirt_contract::{ProviderError, Result, SnapshotId};
 
 use crate::core::{Core, Vm};
-use crate::create::must_be_whole;
+use crate::create::{ROOT, must_be_whole};
 use crate::domain::disk;
 use crate::storage;
-
-/// The name of the first disk.
-const ROOT: &str = "root";
 
 /// Facts about one disk; an empty name is the first disk. What a snapshot has lies in the same file.
 pub(crate) async fn disk_info(

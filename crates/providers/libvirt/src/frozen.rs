@@ -19,7 +19,7 @@ use polyvirt_provider_kit::guest;
 use crate::core::{Core, Vm};
 use crate::create::set_marks;
 use crate::domain::{Machine, Marks};
-use crate::rpc::{Domain, Session, flags};
+use crate::rpc::{Domain, RpcError, Session, code, flags};
 
 /// How often a guest is let go on that did not.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -87,14 +87,28 @@ pub(crate) async fn freeze(core: &Core, session: &Session, vm: &Vm) -> bool {
     if note(core, vm, Note::Frozen).await.is_err() {
         return false;
     }
-    let domain = Domain::of(vm.uuid);
-    if session.freeze(&domain).await.is_ok() {
-        return true;
+    match session.freeze(&Domain::of(vm.uuid)).await {
+        Ok(_) => return true,
+        Err(error) if nothing_froze(&error) => {
+            let _ = note(core, vm, Note::GoesOn).await;
+        }
+        // It may have been done, and only the answer be lost.
+        Err(_) => thaw(core, session, vm).await,
     }
-    // It may have been done, and only the answer be late.
-    let _ = session.thaw(&domain).await;
-    let _ = note(core, vm, Note::GoesOn).await;
     false
+}
+
+/// Whether the guest goes on for sure though it was asked to freeze: the agent said no, and has let go on what it had begun
+/// with; or it was not even asked, for it did not answer the question before, which is whether it listens.
+fn nothing_froze(error: &RpcError) -> bool {
+    match error {
+        RpcError::Libvirt(told) if told.code == code::AGENT_UNRESPONSIVE => {
+            !told.message.contains("disappeared while")
+        }
+        RpcError::Libvirt(told) => told.code != code::AGENT_COMMAND_TIMEOUT,
+        RpcError::Unreachable(_) | RpcError::Late(_) | RpcError::Garbled(_) => false,
+        RpcError::Refused(_) => true,
+    }
 }
 
 /// Lets the guest's file systems go on. Where that fails, whoever asked for it lets [`mend`] go on.
@@ -182,6 +196,7 @@ async fn thaw_again(core: &Core, vm: &Vm) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::LibvirtError;
 
     #[test]
     fn a_guest_that_is_left_frozen_twice_is_mended_by_one() {
@@ -196,6 +211,43 @@ mod tests {
         assert!(frozen.is_mended());
         frozen.set("deaf again".to_owned());
         assert!(frozen.begin(), "the one before is done");
+    }
+
+    fn told(code: i32, message: &str) -> RpcError {
+        RpcError::Libvirt(LibvirtError {
+            code,
+            domain: 10,
+            message: message.to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_freeze_whose_answer_is_lost_may_have_been_done() {
+        let dead = "Guest agent disappeared while executing command";
+        for lost in [
+            RpcError::Unreachable("gone".to_owned()),
+            RpcError::Late(335),
+            told(code::AGENT_UNRESPONSIVE, dead),
+            told(code::AGENT_COMMAND_TIMEOUT, "late"),
+        ] {
+            assert!(!nothing_froze(&lost), "{lost}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_says_no_or_is_not_there_froze_nothing() {
+        let no = "unable to execute QEMU agent command 'guest-fsfreeze-freeze': it is disabled";
+        for refusal in [
+            told(1, no),
+            told(code::AGENT_COMMAND_FAILED, no),
+            told(
+                code::AGENT_UNRESPONSIVE,
+                "QEMU guest agent is not connected",
+            ),
+            told(code::OPERATION_INVALID, "domain is not running"),
+        ] {
+            assert!(nothing_froze(&refusal), "{refusal}");
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use polyvirt_contract::model::{DiskState, NicState, PowerState, Stage, VmState};
 
-use crate::domain::{Machine, Marks};
+use crate::create::ROOT;
+use crate::domain::{Machine, Marks, disk};
 use crate::look::Seen;
 
 /// Reasons for a pause that are a fault, and for an end that was one.
@@ -46,6 +47,7 @@ pub(crate) fn state(seen: &Seen, host: &str) -> VmState {
         console_url: String::new(),
         cpu: now.cpu,
         memory_mib: now.memory_mib,
+        root: mine.as_ref().and_then(|marks| root_disk(now, marks)),
         disks: Some(disks(now, mine.as_ref())),
         nics: Some(nics(seen, now, mine.as_ref())),
         host: host.to_owned(),
@@ -82,6 +84,17 @@ fn fault(power: (i32, i32)) -> String {
 /// IPv4 first.
 fn addresses(seen: &Seen, mac: &str) -> Vec<String> {
     seen.guest.addresses.get(mac).cloned().unwrap_or_default()
+}
+
+fn root_disk(machine: &Machine, marks: &Marks) -> Option<DiskState> {
+    let part = machine.disk(disk::ROOT)?;
+    Some(DiskState {
+        id: ROOT.to_owned(),
+        name: ROOT.to_owned(),
+        path: part.path.clone(),
+        size_gib: marks.root_gib,
+        format: part.format.clone(),
+    })
 }
 
 /// Disks beyond the first where we know them by name, else all.

@@ -112,11 +112,18 @@ pub(crate) async fn shut_down(vm: &Vm) -> Result<()> {
 
 /// Makes the guest's file systems quiet while a snapshot is taken. Whatever comes of it, the guest must be woken by [`thaw`].
 pub(crate) async fn freeze(vm: &Vm) -> Quiet {
-    if !vm.agent_is_open() {
+    // One that does not answer this is not asked for more: what it may have heard of it nobody could tell.
+    if !vm.agent_is_open() || call(vm, "guest-fsfreeze-status", json!({})).await.is_err() {
         return Quiet::NotAsked;
     }
-    match call(vm, "guest-fsfreeze-freeze", json!({})).await {
+    after(&call(vm, "guest-fsfreeze-freeze", json!({})).await)
+}
+
+/// An agent that says no has let go on what it had begun with. One whose answer is lost may have done it.
+fn after<T>(freeze: &Result<T>) -> Quiet {
+    match freeze {
         Ok(_) => Quiet::Yes,
+        Err(error) if error.kind == ErrorKind::Internal => Quiet::NotAsked,
         Err(_) => Quiet::Perhaps,
     }
 }
@@ -128,9 +135,7 @@ pub(crate) async fn thaw(vm: &Vm, quiet: Quiet) {
     }
     if let Err(error) = call(vm, "guest-fsfreeze-thaw", json!({})).await {
         tracing::warn!(vm = %vm.uuid(), %error, "The guest's file systems may still be frozen");
-        if quiet == Quiet::Yes {
-            vm.stays_frozen(guest::still_quiet(&error));
-        }
+        vm.stays_frozen(guest::still_quiet(&error));
     }
 }
 
@@ -275,6 +280,14 @@ fn read_answer(command: &str, line: &str) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_freeze_whose_answer_is_lost_may_have_been_done() {
+        assert_eq!(after(&Ok(())), Quiet::Yes);
+        let refused = read_answer("freeze", r#"{"error": {"desc": "disabled"}}"#);
+        assert_eq!(after(&refused), Quiet::NotAsked);
+        assert_eq!(after(&read_answer("freeze", "")), Quiet::Perhaps);
+    }
 
     #[tokio::test]
     async fn what_was_left_unread_is_passed_over() {

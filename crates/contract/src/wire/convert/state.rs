@@ -130,6 +130,7 @@ impl From<VmState> for ext::VmState {
             console_url: vm.console_url,
             cpu: vm.cpu,
             memory_mib: vm.memory_mib,
+            root: vm.root.map(Into::into),
             disks: vm.disks.map(|d| ext::Disks {
                 items: convert_all(d),
             }),
@@ -199,6 +200,7 @@ impl From<ext::VmState> for VmState {
             console_url: vm.console_url,
             cpu: vm.cpu,
             memory_mib: vm.memory_mib,
+            root: vm.root.map(Into::into),
             disks: vm.disks.map(|d| convert_all(d.items)),
             nics: vm.nics.map(|n| convert_all(n.items)),
             host: vm.host,
@@ -269,8 +271,10 @@ fn raw_details(text: &str) -> BTreeMap<String, String> {
         .unwrap_or_else(|error| [("parseError".to_owned(), error.message)].into())
 }
 
+/// Here the first disk is one of all, and the first.
 impl From<VmState> for v1::VmInfo {
     fn from(vm: VmState) -> Self {
+        let disks = vm.root.into_iter().chain(vm.disks.unwrap_or_default());
         Self {
             id: vm.id.to_string(),
             name: vm.name,
@@ -278,7 +282,7 @@ impl From<VmState> for v1::VmInfo {
             ips: vm.ips,
             cpu: i32::try_from(vm.cpu).unwrap_or(i32::MAX),
             memory_mib: i64::try_from(vm.memory_mib).unwrap_or(i64::MAX),
-            disks: convert_all(vm.disks.unwrap_or_default()),
+            disks: disks.map(Into::into).collect(),
             networks: convert_all(vm.nics.unwrap_or_default()),
             provider_raw: vm.details,
         }

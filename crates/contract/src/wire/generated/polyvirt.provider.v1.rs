@@ -120,6 +120,9 @@ pub struct VmState {
     /// Absent: not known.
     #[prost(message, optional, tag = "18")]
     pub snapshots: ::core::option::Option<Snapshots>,
+    /// The disk that it boots from, which is none of `disks`. Absent: not known, or one of `disks`.
+    #[prost(message, optional, tag = "19")]
+    pub root: ::core::option::Option<Disk>,
 }
 /// Those that are whole, in the order in which they were taken.
 #[derive(Clone, PartialEq, ::prost::Message)]

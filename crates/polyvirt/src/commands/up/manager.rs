@@ -9,6 +9,7 @@ use polyvirt_testkit::detached::{Detached, Service, Started, ensure};
 use polyvirt_testkit::local::claim_port;
 
 use super::options::Ports;
+use crate::cli::Global;
 use crate::commands::probes;
 
 /// Its name among the processes of the folder.
@@ -23,8 +24,9 @@ pub async fn start(
     folder: &Path,
     kubeconfig: &Path,
     ports: Ports,
+    logs: &Global,
 ) -> anyhow::Result<(Detached, Started)> {
-    let service = service(kubeconfig, ports)?;
+    let service = service(kubeconfig, ports, logs)?;
     for port in [ports.metrics, ports.health, ports.gateway, ports.webhook] {
         claim_port(folder, &service, port)?;
     }
@@ -44,7 +46,7 @@ pub async fn start(
     Ok((process, started))
 }
 
-fn service(kubeconfig: &Path, ports: Ports) -> anyhow::Result<Service> {
+fn service(kubeconfig: &Path, ports: Ports, logs: &Global) -> anyhow::Result<Service> {
     let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string();
     let words = [
         "manager".to_owned(),
@@ -63,6 +65,10 @@ fn service(kubeconfig: &Path, ports: Ports) -> anyhow::Result<Service> {
         here(ports.webhook),
         "--webhook-url".to_owned(),
         format!("https://{}", here(ports.webhook)),
+        "--log-level".to_owned(),
+        logs.log_level.clone(),
+        "--log-format".to_owned(),
+        logs.log_format.word().to_owned(),
     ];
     Ok(Service {
         name: NAME.to_owned(),

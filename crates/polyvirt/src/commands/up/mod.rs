@@ -42,12 +42,13 @@ use options::{Hypervisor, Options, Ports};
 use progress::{Done, Progress};
 
 use super::vm::{Cluster, last_lines, plain};
+use crate::cli::Global;
 
 const CONSOLE_LINES: usize = 8;
 const CONSOLE_LIMIT: Duration = Duration::from_secs(15);
 
-/// Brings everything up, and shows how.
-pub async fn run(options: Options) -> anyhow::Result<()> {
+/// Brings everything up, and shows how. The manager logs as this command was told to.
+pub async fn run(options: Options, logs: &Global) -> anyhow::Result<()> {
     let progress = Progress::new();
     let image = options.image()?;
     let folder = options.folder.path()?;
@@ -56,7 +57,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let plane = LocalPlane::open(&folder, ports.control_plane()).await?;
     let_vms_pass(plane.folder())?;
     ports.remember(plane.folder())?;
-    let started = everything(&progress, &plane, ports).await;
+    let started = everything(&progress, &plane, ports, logs).await;
     let (client, manager) = started.map_err(with_flags)?;
     let many = clusters::wanted(&options.with, plane.folder());
     if many {
@@ -106,10 +107,11 @@ async fn everything(
     progress: &Progress,
     plane: &LocalPlane,
     ports: Ports,
+    logs: &Global,
 ) -> anyhow::Result<(Client, Started)> {
     let client = control_plane(progress, plane, ports).await?;
     stopped::start_again(progress, plane.folder()).await?;
-    let manager = run_manager(progress, plane, ports).await?;
+    let manager = run_manager(progress, plane, ports, logs).await?;
     Ok((client, manager))
 }
 
@@ -179,9 +181,11 @@ async fn run_manager(
     progress: &Progress,
     plane: &LocalPlane,
     ports: Ports,
+    logs: &Global,
 ) -> anyhow::Result<Started> {
     let work = async {
-        let started = manager::start(plane.folder(), &plane.kubeconfig_path(), ports).await?;
+        let kubeconfig = plane.kubeconfig_path();
+        let started = manager::start(plane.folder(), &kubeconfig, ports, logs).await?;
         let metrics = format!("http://127.0.0.1:{}/metrics", ports.metrics);
         Ok((started.1, told(&started, "ready", &metrics)))
     };

@@ -38,6 +38,7 @@ impl Known<'_> {
             console_url: String::new(),
             cpu: size.cpu,
             memory_mib: size.memory_mib,
+            root: self.vm.disks.first().map(|disk| self.disk(disk)),
             disks: self.is_marked().then(|| self.disks()),
             nics: Some(self.cards()),
             host: running.map(|i| i.node.clone()).unwrap_or_default(),
@@ -55,14 +56,18 @@ impl Known<'_> {
     }
 
     fn disks(&self) -> Vec<DiskState> {
-        let one = |(volume, claim): &(String, String)| DiskState {
+        let beyond = self.vm.disks.iter().skip(1);
+        beyond.map(|disk| self.disk(disk)).collect()
+    }
+
+    fn disk(&self, (volume, claim): &(String, String)) -> DiskState {
+        DiskState {
             id: claim.clone(),
             name: volume.clone(),
             path: format!("{}/{claim}", self.key.namespace),
             size_gib: quantity::gib(self.claims.get(claim.as_str()).copied().unwrap_or(0)),
             format: "raw".to_owned(),
-        };
-        self.vm.disks.iter().skip(1).map(one).collect()
+        }
     }
 
     /// The cards that were asked for, with what the machine says of them while it runs.

@@ -19,6 +19,8 @@ mod xdr;
 
 pub(crate) use calls::{Cookie, DomainJob, DomainStats, Ending, Message, Parameter, flags};
 pub(crate) use connection::{Connection, Event};
+#[cfg(test)]
+pub(crate) use error::LibvirtError;
 pub(crate) use error::{RpcError, code};
 pub(crate) use link::{Link, Session, open_apart};
 pub(crate) use procedure::{LIFE_EVENT, REBOOT_EVENT};

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use crate::host::kill;
+use crate::host::{Host, Network, QUIET, kill};
 
 /// What a host has beyond others.
 pub enum Also {
     Nothing,
     /// A volume group of this name that is only played.
     Group(String),
+    /// A file server, from which all that is mounted is a file system in memory that goes by its name.
+    Share,
     /// A bridge `ovs0` of Open vSwitch, and two of its ports: `near` in the VLAN 5 and `far` in the VLAN 6.
     Switch,
 }
@@ -16,9 +18,19 @@ pub enum Also {
 /// What stands for LVM where there is no device mapper.
 const LVM: &str = include_str!("lvm.sh");
 
-pub fn group_folder(name: &str) -> String {
+fn group_folder(name: &str) -> String {
     format!("/dev/{name}")
 }
+
+/// What stands for `mount` where the kernel knows no NFS. libvirt believes what it then reads in the table of mounts.
+const MOUNT: &str = r#"#!/bin/bash
+arguments=("$@")
+for place in "${!arguments[@]}"; do
+  [ "${arguments[$place]}" != nfs ] || arguments[$place]=tmpfs
+  [ "${arguments[$place]}" != -o ] || arguments[$place + 1]=size=4g
+done
+exec FOLDER/mount.real "${arguments[@]}"
+"#;
 
 /// The switch's data path is a process of its own, which needs no module of the kernel. A port answers for its own address only.
 const SWITCH: &str = r"
@@ -52,6 +64,14 @@ impl Also {
                     "mkdir -p {folder}; mount -t tmpfs tmpfs {folder}\nchmod 755 {lvm}; mount --bind {lvm} /usr/sbin/lvm\n"
                 )
             }
+            Self::Share => {
+                let mount = own.join("mount");
+                let own = own.display().to_string();
+                std::fs::write(&mount, MOUNT.replace("FOLDER", &own)).expect("written");
+                format!(
+                    "cp /usr/bin/mount {own}/mount.real; chmod 755 {own}/mount; mount --bind {own}/mount /usr/bin/mount\n"
+                )
+            }
             Self::Switch => {
                 let folder = own.join("switch");
                 std::fs::create_dir_all(&folder).expect("made");
@@ -63,7 +83,7 @@ impl Also {
     /// Leaves nothing behind.
     pub fn end(&self, own: &Path) {
         match self {
-            Self::Nothing => {}
+            Self::Nothing | Self::Share => {}
             Self::Group(name) => {
                 let _ = std::fs::remove_dir(group_folder(name));
             }
@@ -72,5 +92,56 @@ impl Also {
                 kill(&own.join("switch/base.pid"));
             }
         }
+    }
+}
+
+impl Host {
+    /// One with a storage pool `fast` that is a volume group.
+    pub fn with_group() -> Self {
+        assert!(
+            Path::new("/usr/sbin/lvm").exists(),
+            "no lvm2; run hack/packages.sh"
+        );
+        let name = format!("polyvirt-{}", std::process::id());
+        let host = Self::having(QUIET, Network::Shared, Also::Group(name.clone()));
+        let folder = group_folder(&name);
+        let define = ["pool-define-as", "fast", "logical", "--source-name"];
+        let where_it_is = [name.as_str(), "--target", folder.as_str()];
+        host.virsh(&[&define[..], &where_it_is[..]].concat());
+        host.virsh(&["pool-start", "fast"]);
+        host
+    }
+
+    /// One with a storage pool `shared` that lies on a file server.
+    pub fn with_share() -> Self {
+        let host = Self::having(QUIET, Network::Shared, Also::Share);
+        let target = host.path("shared").display().to_string();
+        std::fs::create_dir_all(&target).expect("made");
+        let define = [
+            "pool-define-as",
+            "shared",
+            "netfs",
+            "--source-format",
+            "nfs",
+        ];
+        let where_it_is = [
+            "--source-host",
+            "files.example.com",
+            "--source-path",
+            "/vms",
+        ];
+        let here = ["--target", target.as_str()];
+        host.virsh(&[&define[..], &where_it_is[..], &here[..]].concat());
+        host.virsh(&["pool-start", "shared"]);
+        host
+    }
+
+    /// One with a switch, in a network name space of its own.
+    pub fn with_switch() -> Self {
+        assert!(
+            Path::new("/usr/sbin/ovs-vswitchd").exists(),
+            "no openvswitch-switch; run hack/packages.sh"
+        );
+        Self::having(QUIET, Network::Own, Also::Switch)
     }
 }

@@ -33,6 +33,22 @@ async fn snapshot(lab: &Lab, vm: &VmRef, name: &str) {
     lab.done(Ok(taken.expect("taken").task)).await;
 }
 
+/// Waits for an agent that goes and comes back.
+async fn restarted(lab: &Lab, vm: &VmRef) {
+    let listens = |state: &VmState| {
+        let agent = state.details.get("guestAgent");
+        agent.is_some_and(|agent| agent == "connected")
+    };
+    lab.until(vm, "the agent to go", |state| !listens(state))
+        .await;
+    lab.until(vm, "the agent to come", listens).await;
+}
+
+fn noted(lab: &Lab) -> bool {
+    let xml = lab.host.virsh(&["dumpxml", "frozen"]);
+    xml.contains("frozenBy")
+}
+
 fn is_frozen(state: &VmState) -> bool {
     state.fault.contains("still frozen")
 }
@@ -43,16 +59,9 @@ async fn a_guest_that_stays_frozen_is_an_alarm_that_outlives_the_provider() {
     let vm = lab.create(&lab.desired("frozen", 1)).await;
     lab.boot(&vm).await;
     lab.run(&vm, DEAF).await;
-    let agent = |state: &VmState| state.details.get("guestAgent").cloned().unwrap_or_default();
-    lab.until(&vm, "the agent to go", |state| agent(state) != "connected")
-        .await;
-    lab.until(&vm, "the agent to come", |state| {
-        agent(state) == "connected"
-    })
-    .await;
+    restarted(&lab, &vm).await;
     snapshot(&lab, &vm, "quiet").await;
     assert!(is_frozen(&lab.state(&vm).await));
-    let noted = |lab: &Lab| lab.host.virsh(&["dumpxml", "frozen"]).contains("frozenBy");
     assert!(noted(&lab), "it is written down with the machine");
     // Another snapshot of it is taken all the same, and changes nothing of that.
     snapshot(&lab, &vm, "again").await;
@@ -70,5 +79,33 @@ async fn a_guest_that_stays_frozen_is_an_alarm_that_outlives_the_provider() {
     let left = lab.state(&vm).await.snapshots.expect("told");
     assert_eq!(left.len(), 2);
     assert!(left.iter().all(|s| s.size_bytes > 0), "{left:?}");
+    lab.delete(&vm).await;
+}
+
+/// The agent dies when it is told to freeze, which is the last that anybody hears of it for a while.
+const DIES: &str = "
+    printf '#!/bin/sh\\n[ $1 != freeze ] || { mv /sbin/agent /run/away; killall -9 qemu-ga; }\\n' > /sbin/hook
+    chmod +x /sbin/hook
+    sed -i 's,--fsfreeze-hook=/bin/true,--fsfreeze-hook=/sbin/hook,' /sbin/agent
+    (sleep 1; killall qemu-ga; while [ ! -e /sys/block/vdc ]; do sleep 1; done; mv /run/away /sbin/agent) >/dev/null 2>&1 &";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_freeze_whose_answer_is_lost_is_told_until_the_guest_goes_on() {
+    let lab = Lab::new().await;
+    let vm = lab.create(&lab.desired("frozen", 1)).await;
+    lab.boot(&vm).await;
+    lab.run(&vm, DIES).await;
+    restarted(&lab, &vm).await;
+    snapshot(&lab, &vm, "lost").await;
+    assert!(
+        is_frozen(&lab.state(&vm).await),
+        "nobody can know that it is not"
+    );
+    let taken = lab.state(&vm).await.snapshots.expect("told");
+    assert_eq!(taken.len(), 1);
+    heal(&lab);
+    lab.until(&vm, "the guest to go on", |state| state.fault.is_empty())
+        .await;
+    assert!(!noted(&lab), "nothing is left of it");
     lab.delete(&vm).await;
 }

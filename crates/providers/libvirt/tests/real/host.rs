@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::also::{Also, group_folder};
+use crate::also::Also;
 
 /// How long the daemon may take on a busy machine. The first one asks QEMU what it can do, which is kept for the others.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -26,7 +26,7 @@ pub struct Host {
 
 /// Whose network cards the daemon sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Network {
+pub enum Network {
     /// Those of this machine.
     Shared,
     /// None but those that it makes.
@@ -77,32 +77,8 @@ impl Host {
         Self::having(settings, network, Also::Nothing)
     }
 
-    /// One with a storage pool `fast` that is a volume group.
-    pub fn with_group() -> Self {
-        assert!(
-            Path::new("/usr/sbin/lvm").exists(),
-            "no lvm2; run hack/packages.sh"
-        );
-        let name = format!("polyvirt-{}", std::process::id());
-        let host = Self::having(QUIET, Network::Shared, Also::Group(name.clone()));
-        let folder = group_folder(&name);
-        let define = ["pool-define-as", "fast", "logical", "--source-name"];
-        let where_it_is = [name.as_str(), "--target", folder.as_str()];
-        host.virsh(&[&define[..], &where_it_is[..]].concat());
-        host.virsh(&["pool-start", "fast"]);
-        host
-    }
-
-    /// One with a switch, in a network name space of its own.
-    pub fn with_switch() -> Self {
-        assert!(
-            Path::new("/usr/sbin/ovs-vswitchd").exists(),
-            "no openvswitch-switch; run hack/packages.sh"
-        );
-        Self::having(QUIET, Network::Own, Also::Switch)
-    }
-
-    fn having(settings: &str, network: Network, also: Also) -> Self {
+    /// One that has more than others.
+    pub fn having(settings: &str, network: Network, also: Also) -> Self {
         Self {
             folder: tempfile::tempdir().expect("a folder"),
             run: memory(),
@@ -377,7 +353,7 @@ max_core = 0
 "#;
 
 /// Without more settings nothing listens but the socket.
-const QUIET: &str = "listen_tls = 0\nlisten_tcp = 0";
+pub const QUIET: &str = "listen_tls = 0\nlisten_tcp = 0";
 
 const LIBVIRTD_CONF: &str = r#"auth_unix_rw = "none"
 unix_sock_rw_perms = "0700"

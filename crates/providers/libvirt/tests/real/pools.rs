@@ -26,14 +26,18 @@ fn disk(name: &str, size_gib: u32) -> DiskSpec {
 }
 
 fn in_group(lab: &Lab) -> CreateVm {
-    let mut desired = lab.desired("block", 1);
+    in_pool(lab, "block", "fast")
+}
+
+fn in_pool(lab: &Lab, name: &str, pool: &str) -> CreateVm {
+    let mut desired = lab.desired(name, 1);
     desired.class.disk_defaults = Some(DiskDefaults {
         size_gib: 1,
         ..DiskDefaults::default()
     });
     desired.disks = vec![data(1)];
     desired.placement = Some(Placement {
-        datastore: "fast".to_owned(),
+        datastore: pool.to_owned(),
         ..Placement::default()
     });
     desired
@@ -223,5 +227,43 @@ fn libvirt_takes_a_disk_of_ceph() {
         "<auth username='libvirt'>",
     ] {
         assert!(stored.contains(part), "{part} is not in {stored}");
+    }
+}
+
+/// A pool on a file server is used as one of files is. The server is only played: what libvirt mounts is memory by its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_lives_on_a_file_server() {
+    let lab = Lab::on(Host::with_share()).await;
+    let stores = lab.provider.inventory().await.expect("told").datastores;
+    let shared = stores.iter().find(|store| store.name == "shared");
+    assert_eq!(shared.expect("it is told of").kind, "netfs");
+    let mut desired = in_pool(&lab, "remote", "shared");
+    let vm = lab.create(&desired).await;
+    lab.boot(&vm).await;
+    let all = ["documents.json", "root.qcow2", "seed.img", "vdb.qcow2"];
+    assert_eq!(parts(&lab, "shared", &vm), all);
+    let state = lab.state(&vm).await;
+    let root = state.root.expect("told");
+    let place = lab.host.path("shared").display().to_string();
+    assert!(root.path.starts_with(&place), "{root:?}");
+    assert_eq!((root.size_gib, root.format.as_str()), (1, "qcow2"));
+
+    let request = SnapshotRequest {
+        name_hint: "kept".to_owned(),
+        ..SnapshotRequest::default()
+    };
+    let taken = lab.provider.snapshot_create(&vm, request).await;
+    let taken = taken.expect("taken");
+    lab.done(Ok(taken.task)).await;
+    let answer = lab.provider.snapshot_delete(&vm, &taken.id).await;
+    lab.done(answer).await;
+    desired.disks = vec![data(2)];
+    let answer = lab.provider.reconfigure(&vm, desired).await;
+    lab.done(answer).await;
+    let copy = cloned(&lab, &vm, CloneMode::Full).await.expect("copied");
+    lab.delete(&vm).await;
+    lab.delete(&copy).await;
+    for gone in [&vm, &copy] {
+        assert!(parts(&lab, "shared", gone).is_empty(), "volumes are left");
     }
 }

@@ -13,7 +13,7 @@ use crate::state::vm::{Hardware, Vm};
 use crate::state::{State, sha256};
 
 /// The name of the first disk.
-const ROOT: &str = "root";
+pub(super) const ROOT: &str = "root";
 /// The disks of the mock are multiples of this long.
 const BLOCK: usize = 4096;
 

@@ -7,6 +7,7 @@ use polyvirt_contract::model::{
     self, Datastore, DiskState, Inventory, NetworkEntry, NicState, PowerState, VmState,
 };
 
+use crate::state::disks::ROOT;
 use crate::state::reconfigure::waiting;
 use crate::state::vm::{Disk, Nic, Power, Stage, Vm, VmKey};
 use crate::state::{State, snapshots};
@@ -38,6 +39,7 @@ impl State {
             console_url: String::new(),
             cpu: vm.hardware.cpu,
             memory_mib: vm.hardware.memory_mib,
+            root: Some(root_disk(vm)),
             disks: Some(
                 vm.hardware
                     .disks
@@ -108,6 +110,16 @@ fn mac(key: VmKey, place: usize) -> String {
 
 pub(super) fn disk_path(key: VmKey, name: &str) -> String {
     format!("mock:{}/{name}.raw", key.id())
+}
+
+fn root_disk(vm: &Vm) -> DiskState {
+    DiskState {
+        id: ROOT.to_owned(),
+        name: ROOT.to_owned(),
+        path: disk_path(vm.key, ROOT),
+        size_gib: vm.hardware.root_gib,
+        format: "raw".to_owned(),
+    }
 }
 
 fn data_disk(key: VmKey, disk: &Disk) -> DiskState {

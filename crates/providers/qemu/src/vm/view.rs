@@ -59,6 +59,7 @@ pub(super) fn state(inside: &Inside) -> VmState {
         console_url: String::new(),
         cpu: record.hardware.cpu,
         memory_mib: record.hardware.memory_mib,
+        root: Some(root_disk(inside)),
         disks: Some(
             record
                 .hardware
@@ -121,13 +122,26 @@ fn card(inside: &Inside, nic: &Nic) -> NicState {
     }
 }
 
+fn root_disk(inside: &Inside) -> DiskState {
+    shown_disk(
+        inside,
+        "root",
+        Record::ROOT,
+        inside.record.hardware.root_gib,
+    )
+}
+
 fn data_disk(inside: &Inside, disk: &Disk) -> DiskState {
+    shown_disk(inside, &disk.name, &disk.file, disk.size_gib)
+}
+
+fn shown_disk(inside: &Inside, name: &str, file: &str, size_gib: u32) -> DiskState {
     let (run, uuid) = (&inside.context.run, inside.record.uuid);
     DiskState {
-        id: disk.name.clone(),
-        name: disk.name.clone(),
-        path: format!("{run}/{uuid}/run/{}", disk.file),
-        size_gib: disk.size_gib,
+        id: name.to_owned(),
+        name: name.to_owned(),
+        path: format!("{run}/{uuid}/run/{file}"),
+        size_gib,
         format: "qcow2".to_owned(),
     }
 }

@@ -29,6 +29,15 @@ impl Who {
     }
 }
 
+/// What guests can run with on this machine, as it was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kvm {
+    /// The daemon may find it.
+    Works,
+    /// It is there and does not work for guests, or is not there.
+    Useless,
+}
+
 /// The folders of the daemon, and where root's daemon looks for them.
 const PLACES: [(&str, &str); 5] = [
     ("etc", "/etc/libvirt"),
@@ -108,11 +117,11 @@ impl Home {
     }
 
     /// Files that must be there, with what is in them.
-    pub fn files(&self) -> Vec<(PathBuf, String)> {
+    pub fn files(&self, kvm: Kvm) -> Vec<(PathBuf, String)> {
         let mut all = vec![
             (self.etc().join("libvirtd.conf"), LIBVIRTD_CONF.to_owned()),
             (self.etc().join("qemu.conf"), QEMU_CONF.to_owned()),
-            (self.script(), self.start()),
+            (self.script(), self.start(kvm)),
         ];
         for (name, folder) in [("default", self.pool()), ("images", self.images.clone())] {
             let path = self.etc().join(format!("storage/{name}.xml"));
@@ -139,14 +148,14 @@ impl Home {
         self.folder.join("start.sh")
     }
 
-    fn start(&self) -> String {
+    fn start(&self, kvm: Kvm) -> String {
         let place = |name: &str| quoted(&self.folder.join(name));
         match self.who {
             Who::Root => {
                 let binds = PLACES.map(|(name, to)| {
                     format!("mkdir -p {to}\nmount --bind {} {to}\n", place(name))
                 });
-                let binds = binds.concat();
+                let binds = binds.concat() + &self.hides(kvm);
                 let pid = place("libvirtd.pid");
                 // The usual place for it is that of the system's own daemon.
                 format!("set -e\nmount --make-rprivate /\n{binds}exec libvirtd --pid-file {pid}\n")
@@ -159,6 +168,18 @@ impl Home {
                 place("lib"),
             ),
         }
+    }
+
+    /// A device that QEMU can open and the user of guests cannot makes libvirt ask QEMU anew, for seconds, at every step what it
+    /// can do: it believes neither answer. What does not work is not shown to it.
+    fn hides(&self, kvm: Kvm) -> String {
+        if kvm == Kvm::Works {
+            return String::new();
+        }
+        let nothing = quoted(&self.folder.join("no-kvm"));
+        format!(
+            "if [ -e /dev/kvm ]; then\n  : > {nothing}; chmod 0 {nothing}\n  mount --bind {nothing} /dev/kvm\nfi\n"
+        )
     }
 
     /// The words after which the script runs.
@@ -192,7 +213,7 @@ mod tests {
             home.endpoint("tcg"),
             "qemu+unix:///system?socket=/var/lib/it's/libvirt/run/libvirt-sock&accel=tcg"
         );
-        let start = home.start();
+        let start = home.start(Kvm::Works);
         let bind = r"mount --bind '/var/lib/it'\''s/libvirt/run' /run/libvirt";
         assert!(start.contains(bind), "{start}");
         assert_eq!(
@@ -202,15 +223,24 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_does_not_work_is_not_shown() {
+        let home = Home::of(Path::new("/var/lib/a"), Who::Root);
+        assert!(!home.start(Kvm::Works).contains("kvm"));
+        let start = home.start(Kvm::Useless);
+        let hides = "mount --bind '/var/lib/a/libvirt/no-kvm' /dev/kvm\nfi\nexec libvirtd";
+        assert!(start.contains(hides), "{start}");
+    }
+
+    #[test]
     fn others_have_a_session_and_touch_nothing_of_the_system() {
         let home = Home::of(Path::new("/home/a"), Who::User);
         assert_eq!(
             home.endpoint("ask"),
             "qemu+unix:///session?socket=/home/a/libvirt/run/libvirt/libvirt-sock&accel=ask"
         );
-        assert!(!home.start().contains("mount"));
+        assert!(!home.start(Kvm::Useless).contains("mount"));
         let inside = |path: &PathBuf| path.starts_with("/home/a");
-        assert!(home.files().iter().all(|(path, _)| inside(path)));
+        assert!(home.files(Kvm::Works).iter().all(|(path, _)| inside(path)));
         assert!(home.links().iter().all(|(at, to)| inside(at) && inside(to)));
     }
 }

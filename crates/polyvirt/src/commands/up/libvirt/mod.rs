@@ -20,7 +20,7 @@ use polyvirt_testkit::detached::{Detached, Service, ensure};
 use serde_json::json;
 use tokio::net::UnixStream;
 
-use files::{Home, Who};
+use files::{Home, Kvm, Who};
 
 use super::options::Extra;
 use super::progress::{Done, Progress};
@@ -52,8 +52,13 @@ pub async fn start(
     if !home.exists() && UnixStream::connect(SYSTEM).await.is_ok() {
         return systems_own(progress, client).await;
     }
+    let accelerator = accelerator(folder).await?;
+    let kvm = match accelerator.as_str() {
+        "tcg" => Kvm::Useless,
+        _ => Kvm::Works,
+    };
     let daemon = async {
-        let started = run(folder, &home).await?;
+        let started = run(folder, &home, kvm).await?;
         Ok((
             (),
             told(&started, "ready", &home.socket().display().to_string()),
@@ -61,7 +66,7 @@ pub async fn start(
     };
     progress.step(NAME, daemon).await?;
     let image = folder.join("images/guest.qcow2");
-    let endpoint = home.endpoint(&accelerator(folder).await?);
+    let endpoint = home.endpoint(&accelerator);
     let mut objects = objects(&endpoint, &image)?;
     let vm = image.is_file();
     objects.retain(|object| vm || kind(object) == "Provider");
@@ -130,8 +135,9 @@ async fn accelerator(folder: &Path) -> anyhow::Result<String> {
 async fn run(
     folder: &Path,
     home: &Home,
+    kvm: Kvm,
 ) -> anyhow::Result<(Detached, polyvirt_testkit::detached::Started)> {
-    prepare(home)?;
+    prepare(home, kvm)?;
     let [program, words @ ..] = home.runner() else {
         bail!("Nothing runs libvirtd")
     };
@@ -170,14 +176,14 @@ fn found(program: &str) -> anyhow::Result<std::path::PathBuf> {
 }
 
 /// Written again each time: nothing here is anybody's but ours.
-fn prepare(home: &Home) -> anyhow::Result<()> {
+fn prepare(home: &Home, kvm: Kvm) -> anyhow::Result<()> {
     let failed = |path: &Path| format!("Cannot write {}", path.display());
     for folder in home.folders() {
         std::fs::create_dir_all(&folder).with_context(|| failed(&folder))?;
         let mode = std::fs::Permissions::from_mode(0o711);
         std::fs::set_permissions(&folder, mode).with_context(|| failed(&folder))?;
     }
-    for (path, text) in home.files() {
+    for (path, text) in home.files(kvm) {
         std::fs::write(&path, text).with_context(|| failed(&path))?;
     }
     for (link, to) in home.links() {

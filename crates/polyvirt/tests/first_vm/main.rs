@@ -1,91 +1,14 @@
 //! The first five minutes of a user, with VMs that only look real: up, look around, get in, stop, down.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+mod libvirt;
+mod machine;
+
 use std::io::Write;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_polyvirt");
-
-struct Machine {
-    folder: tempfile::TempDir,
-    ports: Vec<String>,
-}
-
-/// Stops what a failed test has left.
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let state = self.state();
-        let _ = Command::new(PROGRAM)
-            .args(["down", "--state-dir"])
-            .arg(state)
-            .output();
-    }
-}
-
-impl Machine {
-    fn new() -> Self {
-        let listeners: Vec<_> = (0..6)
-            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-            .collect();
-        let names = ["api", "etcd", "gateway", "metrics", "health", "webhook"];
-        let ports = names.iter().zip(&listeners).flat_map(|(name, listener)| {
-            let port = listener.local_addr().unwrap().port();
-            [format!("--{name}-port"), port.to_string()]
-        });
-        Self {
-            ports: ports.collect(),
-            folder: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn state(&self) -> PathBuf {
-        self.folder.path().join("state")
-    }
-
-    fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command.args(words);
-        command
-            .env("POLYVIRT_STATE_DIR", self.state())
-            .env("KUBECONFIG", self.state().join("kubeconfig"))
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn up(&self) -> Output {
-        let mut command = self.command(&["up", "--provider", "mock"]);
-        command.args(&self.ports).output().unwrap()
-    }
-}
-
-#[track_caller]
-fn said(output: &Output, code: i32) -> String {
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{out}\n{errors}");
-    out
-}
-
-#[track_caller]
-fn complained(output: &Output, code: i32, word: &str) {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{errors}");
-    assert!(errors.contains(word), "{errors}");
-}
-
-fn processes_of(folder: &Path) -> Vec<String> {
-    let folder = folder.display().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines.filter(|line| line.contains(&folder)).collect()
-}
+use machine::{Machine, complained, processes_of, said};
 
 #[test]
 fn the_first_five_minutes() {
@@ -210,6 +133,21 @@ fn serves_novacron(machine: &Machine) {
     for object in [vm, "provider/novacron-playground"] {
         kubectl(&["delete", object, "--timeout=30s"]);
     }
+}
+
+/// What was asked for on the command line reaches the manager, which is started again for it.
+#[test]
+fn the_manager_logs_as_it_was_asked_to() {
+    let machine = Machine::new();
+    let log = || std::fs::read_to_string(machine.state().join("manager.log")).unwrap();
+    said(&machine.up_with(&["--no-sample", "--log-level", "warn"]), 0);
+    assert!(!log().contains("manager starts"), "{}", log());
+    said(
+        &machine.up_with(&["--no-sample", "--log-format", "json"]),
+        0,
+    );
+    let starts = r#""level":"info","message":"manager starts""#;
+    assert!(log().contains(starts), "{}", log());
 }
 
 fn comes_up_again(machine: &Machine) {

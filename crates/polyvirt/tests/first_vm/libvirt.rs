@@ -1,0 +1,37 @@
+//! The libvirt of a newcomer: a daemon that has never run here, and a guest that really boots.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::machine::{Machine, processes_of, said};
+
+/// A daemon that asks QEMU again and again what it can do takes minutes. A busy machine does not.
+const SOON: Duration = Duration::from_secs(100);
+
+fn guest_image() -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/guest.sh");
+    said(&Command::new(script).output().unwrap(), 0)
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn a_libvirt_that_starts_for_the_first_time_boots_a_guest_soon() {
+    let machine = Machine::new();
+    let images = machine.state().join("images");
+    std::fs::create_dir_all(&images).unwrap();
+    std::fs::copy(guest_image(), images.join("guest.qcow2")).unwrap();
+    let begin = Instant::now();
+    let text = said(&machine.up_with(&["--with", "libvirt"]), 0);
+    assert!(text.contains("VM demo-libvirt        Running"), "{text}");
+    assert!(begin.elapsed() < SOON, "{text}");
+    let shown = said(&machine.run(&["vm", "describe", "demo-libvirt"]), 0);
+    assert!(!shown.contains("does not answer"), "{shown}");
+
+    let uname = ["vm", "exec", "demo-libvirt", "--", "uname", "-s"];
+    assert_eq!(said(&machine.run(&uname), 0), "Linux\n");
+    let down = said(&machine.run(&["down"]), 0);
+    assert!(down.contains("1 guests are off"), "{down}");
+    assert_eq!(processes_of(machine.folder.path()), Vec::<String>::new());
+}

@@ -1,0 +1,90 @@
+//! A machine of a newcomer: a folder, ports, and the program.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_polyvirt");
+
+pub struct Machine {
+    pub folder: tempfile::TempDir,
+    pub ports: Vec<String>,
+}
+
+/// Stops what a failed test has left.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let state = self.state();
+        let _ = Command::new(PROGRAM)
+            .args(["down", "--state-dir"])
+            .arg(state)
+            .output();
+    }
+}
+
+impl Machine {
+    pub fn new() -> Self {
+        let listeners: Vec<_> = (0..6)
+            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .collect();
+        let names = ["api", "etcd", "gateway", "metrics", "health", "webhook"];
+        let ports = names.iter().zip(&listeners).flat_map(|(name, listener)| {
+            let port = listener.local_addr().unwrap().port();
+            [format!("--{name}-port"), port.to_string()]
+        });
+        Self {
+            ports: ports.collect(),
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    pub fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(words);
+        command
+            .env("POLYVIRT_STATE_DIR", self.state())
+            .env("KUBECONFIG", self.state().join("kubeconfig"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn up(&self) -> Output {
+        self.up_with(&[])
+    }
+
+    pub fn up_with(&self, words: &[&str]) -> Output {
+        let mut command = self.command(&["up", "--provider", "mock"]);
+        command.args(words).args(&self.ports).output().unwrap()
+    }
+}
+
+#[track_caller]
+pub fn said(output: &Output, code: i32) -> String {
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{out}\n{errors}");
+    out
+}
+
+#[track_caller]
+pub fn complained(output: &Output, code: i32, word: &str) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert!(errors.contains(word), "{errors}");
+}
+
+pub fn processes_of(folder: &Path) -> Vec<String> {
+    let folder = folder.display().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&folder)).collect()
+}
