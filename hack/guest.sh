@@ -15,6 +15,10 @@ KERNEL_META=linux-image-cloud-amd64
 # The agent, and what a guest's partitions and file systems are grown with.
 PACKAGES=(qemu-guest-agent e2fsprogs fdisk util-linux)
 PROGRAMS=(sbin/qemu-ga sbin/resize2fs sbin/mke2fs sbin/sfdisk bin/partx bin/flock)
+# What grows other file systems than the guest's own comes on a disk beside it, file-systems.qcow2: every guest would boot slower with it.
+MORE_PACKAGES=(xfsprogs btrfs-progs)
+MORE_PROGRAMS=(sbin/mkfs.xfs sbin/xfs_growfs sbin/mkfs.btrfs bin/btrfs)
+MORE_MODULES=(xfs btrfs)
 BOOT_MIB=32
 DATA_MIB=16
 # Under emulation the checks of clocks and the defences against the guest's own users only cost time.
@@ -45,7 +49,7 @@ first_dependency() { apt-cache "${APT[@]}" depends "$1" 2>/dev/null | sed -n 's/
 # The libraries of our programs, whatever this release calls them. What else they depend on serves their set-up on a whole Debian.
 libraries() {
   apt-cache "${APT[@]}" depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances \
-    "${PACKAGES[@]}" 2>/dev/null | grep -E '^lib[a-z0-9.+-]*$' | grep -v perl
+    "${PACKAGES[@]}" "${MORE_PACKAGES[@]}" 2>/dev/null | grep -E '^(lib[a-z0-9.+-]*|zlib1g)$' | grep -v -E 'perl|python|icu'
 }
 
 # name=version of each package that goes into the guest.
@@ -53,14 +57,14 @@ ingredients() {
   local kernel
   kernel=$(first_dependency "$KERNEL_META")
   [ -n "$kernel" ] || return 1
-  { echo "$kernel" busybox-static cloud-guest-utils "${PACKAGES[@]}" && libraries; } | xargs apt-cache "${APT[@]}" show --no-all-versions 2>/dev/null |
+  { echo "$kernel" busybox-static cloud-guest-utils "${PACKAGES[@]}" "${MORE_PACKAGES[@]}" && libraries; } | xargs apt-cache "${APT[@]}" show --no-all-versions 2>/dev/null |
     awk '/^Package: / { name = $2 } /^Version: / { print name "=" $2 }' | sort -u
 }
 
 # The same, remembered until the package lists or our own change: apt needs seconds for it.
 known_ingredients() {
   local memory
-  memory=$CACHE/.guest-ingredients-$({ echo "${PACKAGES[@]}" && find /var/lib/apt/lists -maxdepth 1 -printf '%f %s %t\n' | sort; } | sha256sum | cut -c1-16)
+  memory=$CACHE/.guest-ingredients-$({ echo "${PACKAGES[@]}" "${MORE_PACKAGES[@]}" && find /var/lib/apt/lists -maxdepth 1 -printf '%f %s %t\n' | sort; } | sha256sum | cut -c1-16)
   if [ ! -s "$memory" ]; then
     rm -f "$CACHE"/.guest-ingredients-*
     ingredients >"$memory.$$" || { rm -f "$memory.$$" && return 1; }
@@ -116,16 +120,19 @@ add_busybox() {
   done
 }
 
-# Programs with the libraries that their own loader asks for, all from the packages, none from this machine.
+# add_programs NAME...: with the libraries that their own loader asks for, all from the packages, none from this machine.
 add_programs() {
   local loader program name libraries=$WORK/system/lib/x86_64-linux-gnu:$WORK/system/usr/lib/x86_64-linux-gnu
   loader=$(find_one "$WORK/system" ld-linux-x86-64.so.2)
   install -m 0755 "$(readlink -f "$loader")" "$ROOT/lib64/ld-linux-x86-64.so.2"
-  for name in "${PROGRAMS[@]}"; do
+  for name in "$@"; do
     program=$(find_one "$WORK/system" "$name")
     install -m 0755 "$program" "$ROOT/usr/sbin/"
     "$loader" --inhibit-cache --library-path "$libraries" --list "$program" | add_libraries "$name"
   done
+}
+
+add_names() {
   ln -s mke2fs "$ROOT/usr/sbin/mkfs.ext4"
   # A script, which has its own ideas of tools: all others are busybox'.
   install -m 0755 "$(find_one "$WORK/system" bin/growpart)" "$ROOT/usr/sbin/growpart"
@@ -140,7 +147,7 @@ add_libraries() {
   done
 }
 
-# modules_in_order FOLDER: the drivers of hack/guest/modules, each after those that it needs.
+# modules_in_order FOLDER <NAMES: those drivers, each after those that it needs.
 modules_in_order() {
   awk 'NR == FNR {
       file = $1; sub(":$", "", file)
@@ -153,9 +160,10 @@ modules_in_order() {
       gsub("-", "_")
       count = split(needs[$1] " " file_of[$1], wanted, " ")
       for (i = 1; i <= count; i++) if (!(wanted[i] in done)) { done[wanted[i]] = 1; print wanted[i] }
-    }' "$1/modules.dep" "$SOURCE/modules"
+    }' "$1/modules.dep" -
 }
 
+# add_modules <NAMES
 add_modules() {
   local version folder file target
   version=$(basename "$(find_one "$WORK/kernel" 'boot/vmlinuz-*')")
@@ -177,9 +185,21 @@ make_initrd() {
   ln -s /run "$ROOT/var/run"
   cp -r "$SOURCE/root/." "$ROOT/"
   add_busybox
-  add_programs
-  add_modules
+  add_programs "${PROGRAMS[@]}"
+  add_names
+  add_modules <"$SOURCE/modules"
   (cd "$ROOT" && find . -print0 | sort -z | cpio --quiet -o -0 -H newc -R 0:0 --reproducible) | zstd -q -19 -o "$WORK/initrd"
+}
+
+# make_more TARGET: a disk with the further programs and drivers, in the places where a guest that copies it to its root has them.
+make_more() {
+  local ROOT=$WORK/more
+  mkdir -p "$ROOT"/{etc,lib64,usr/sbin,lib/modules,lib/x86_64-linux-gnu}
+  add_programs "${MORE_PROGRAMS[@]}"
+  printf '%s\n' "${MORE_MODULES[@]}" | add_modules
+  truncate -s 64M "$WORK/more.ext4"
+  mkfs.ext4 -q -m 0 -d "$ROOT" "$WORK/more.ext4"
+  qemu-img convert -f raw -O qcow2 -c "$WORK/more.ext4" "$1"
 }
 
 make_data() {
@@ -200,6 +220,7 @@ build() {
   make_initrd
   make_boot "$WORK/boot.fat" "$BOOT_MIB" "$(find_one "$WORK/kernel" 'boot/vmlinuz-*')" "$WORK/initrd" "$COMMAND_LINE"
   make_data
+  make_more "$WORK/out/file-systems.qcow2"
   make_disk "$WORK/out/guest.qcow2" "$WORK/boot.fat" "$WORK/data.ext4"
 }
 

@@ -19,6 +19,7 @@ mod control_plane;
 pub mod detached;
 mod error;
 mod flags;
+pub mod guest;
 mod keeper;
 mod kubeconfig;
 pub mod kubevirt_sim;

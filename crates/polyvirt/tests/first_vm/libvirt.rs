@@ -1,7 +1,5 @@
 //! The libvirt of a newcomer: a daemon that has never run here, and a guest that really boots.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::machine::{Machine, processes_of, said};
@@ -9,19 +7,13 @@ use crate::machine::{Machine, processes_of, said};
 /// A daemon that asks QEMU again and again what it can do takes minutes. A busy machine does not.
 const SOON: Duration = Duration::from_secs(100);
 
-fn guest_image() -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/guest.sh");
-    said(&Command::new(script).output().unwrap(), 0)
-        .trim()
-        .to_owned()
-}
-
 #[test]
 fn a_libvirt_that_starts_for_the_first_time_boots_a_guest_soon() {
     let machine = Machine::new();
     let images = machine.state().join("images");
     std::fs::create_dir_all(&images).unwrap();
-    std::fs::copy(guest_image(), images.join("guest.qcow2")).unwrap();
+    let guest = polyvirt_testkit::guest::image().unwrap();
+    std::fs::copy(guest, images.join("guest.qcow2")).unwrap();
     let begin = Instant::now();
     let text = said(&machine.up_with(&["--with", "libvirt"]), 0);
     assert!(text.contains("VM demo-libvirt        Running"), "{text}");

@@ -99,12 +99,10 @@ pub(crate) async fn freeze(core: &Core, session: &Session, vm: &Vm) -> bool {
 }
 
 /// Whether the guest goes on for sure though it was asked to freeze: the agent said no, and has let go on what it had begun
-/// with; or it was not even asked, for it did not answer the question before, which is whether it listens.
+/// with; or it was not even asked, for it did not answer the question before, which is whether it listens. An agent that goes
+/// away while it is asked is told by libvirt as one that is late.
 fn nothing_froze(error: &RpcError) -> bool {
     match error {
-        RpcError::Libvirt(told) if told.code == code::AGENT_UNRESPONSIVE => {
-            !told.message.contains("disappeared while")
-        }
         RpcError::Libvirt(told) => told.code != code::AGENT_COMMAND_TIMEOUT,
         RpcError::Unreachable(_) | RpcError::Late(_) | RpcError::Garbled(_) => false,
         RpcError::Refused(_) => true,
@@ -223,12 +221,11 @@ mod tests {
 
     #[test]
     fn a_freeze_whose_answer_is_lost_may_have_been_done() {
-        let dead = "Guest agent disappeared while executing command";
+        let dead = "Guest agent command timed out: Guest agent disappeared while executing command";
         for lost in [
             RpcError::Unreachable("gone".to_owned()),
             RpcError::Late(335),
-            told(code::AGENT_UNRESPONSIVE, dead),
-            told(code::AGENT_COMMAND_TIMEOUT, "late"),
+            told(code::AGENT_COMMAND_TIMEOUT, dead),
         ] {
             assert!(!nothing_froze(&lost), "{lost}");
         }

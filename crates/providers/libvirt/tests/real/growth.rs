@@ -3,7 +3,7 @@
 use polyvirt_contract::Provider as _;
 use polyvirt_contract::model::{CreateVm, DiskDefaults, DiskSpec, ExpandPolicy, VmRef};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, guest_image};
 
 const OPT_OUT: &str = "libvirt.growFileSystems";
 
@@ -18,8 +18,12 @@ fn disk(name: &str, size_gib: u32) -> DiskSpec {
 
 /// Makes a file system on each disk that has this serial number, and mounts it.
 async fn fill(lab: &Lab, vm: &VmRef, target: &str, point: &str) {
+    fill_with(lab, vm, (target, point), "mkfs.ext4 -q -m 0").await;
+}
+
+async fn fill_with(lab: &Lab, vm: &VmRef, (target, point): (&str, &str), make: &str) {
     let script = format!(
-        "for d in /sys/block/vd*; do if [ \"$(cat $d/serial)\" = polyvirt-{target} ]; then mkfs.ext4 -q -m 0 /dev/${{d##*/}} && mkdir -p {point} && mount /dev/${{d##*/}} {point} && seq 1 20000 > {point}/kept && sync && echo done; fi; done"
+        "for d in /sys/block/vd*; do if [ \"$(cat $d/serial)\" = polyvirt-{target} ]; then {make} /dev/${{d##*/}} >/dev/null && mkdir -p {point} && mount /dev/${{d##*/}} {point} && seq 1 20000 > {point}/kept && sync && echo done; fi; done"
     );
     assert_eq!(lab.run(vm, &script).await, "done");
 }
@@ -145,4 +149,52 @@ async fn silent(lab: &Lab, vm: &VmRef, desired: &mut CreateVm) {
     let said = grown(lab, vm, desired, "whole").await;
     println!("{said}");
     assert!(said.starts_with("not grown: "), "{said}");
+}
+
+/// The test guest itself has only ext4: the tools and drivers of others are brought to it on a disk.
+async fn learn_more(lab: &Lab, vm: &VmRef) {
+    let more = guest_image().with_file_name("file-systems.qcow2");
+    let copy = lab.host.path("file-systems.qcow2");
+    std::fs::copy(more, &copy).expect("hack/guest.sh makes it");
+    let copy = copy.display().to_string();
+    let attach = ["attach-disk", "grows", &copy, "vdq", "--live"];
+    lab.host
+        .virsh(&[&attach[..], &["--subdriver", "qcow2"][..]].concat());
+    let learn = "
+        disk() { for d in /sys/block/vd*; do case $(cat $d/serial) in polyvirt-*) ;; *) [ $(cat $d/size) != 131072 ] || echo ${d##*/} ;; esac; done; }
+        while [ -z \"$(disk)\" ]; do sleep 1; done
+        mount /dev/$(disk) /mnt && cd /mnt
+        find lib usr -type f | while read file; do [ -e /$file ] || cp $file /$file; done
+        modules=$(cat etc/modules.order); cd /; umount /mnt
+        for file in $modules; do insmod /lib/modules/$file || true; done
+        grep -c -e xfs -e btrfs /proc/filesystems";
+    assert_eq!(lab.run(vm, learn).await, "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn file_systems_of_other_kinds_grow_too() {
+    let lab = Lab::new().await;
+    let mut desired = lab.desired("grows", 1);
+    desired.disks = vec![disk("red", 1), disk("green", 1)];
+    let vm = lab.create(&desired).await;
+    lab.boot(&vm).await;
+    learn_more(&lab, &vm).await;
+    let kinds = [
+        ("xfs", "vdb", "mkfs.xfs -q"),
+        ("btrfs", "vdc", "mkfs.btrfs -q"),
+    ];
+    for (place, (kind, target, make)) in kinds.into_iter().enumerate() {
+        let point = format!("/mnt/{kind}");
+        fill_with(&lab, &vm, (target, &point), make).await;
+        assert!(mib(&lab, &vm, &point).await <= 1024);
+        desired.disks[place].size_gib = 2;
+        let name = desired.disks[place].name.clone();
+        let said = grown(&lab, &vm, &desired, &name).await;
+        println!("{said}");
+        assert!(said.starts_with(&format!("grown: {kind} on vd")), "{said}");
+        assert!(mib(&lab, &vm, &point).await > 1800);
+        lab.run(&vm, &format!("seq 1 20000 | cmp - {point}/kept"))
+            .await;
+    }
+    lab.delete(&vm).await;
 }

@@ -1,8 +1,7 @@
 //! A provider on a daemon of its own, a guest, and patience.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -32,17 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The test guest, built if it is not there.
 pub fn guest_image() -> &'static Path {
-    static IMAGE: OnceLock<PathBuf> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../hack/guest.sh");
-        let output = Command::new(&script).output().expect("hack/guest.sh runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "no test guest; run hack/packages.sh first:\n{said}"
-        );
-        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-    })
+    static IMAGE: LazyLock<PathBuf> =
+        LazyLock::new(|| polyvirt_testkit::guest::image().expect("a guest"));
+    &IMAGE
 }
 
 /// A provider and its daemon.

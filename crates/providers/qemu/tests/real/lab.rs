@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -26,17 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The test guest, built if it is not there.
 pub fn guest_image() -> &'static Path {
-    static IMAGE: OnceLock<PathBuf> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../hack/guest.sh");
-        let output = Command::new(&script).output().expect("hack/guest.sh runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "no test guest; run hack/packages.sh first:\n{said}"
-        );
-        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-    })
+    static IMAGE: LazyLock<PathBuf> =
+        LazyLock::new(|| polyvirt_testkit::guest::image().expect("a guest"));
+    &IMAGE
 }
 
 /// A provider with a folder that goes away with it.
