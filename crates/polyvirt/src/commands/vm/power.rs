@@ -15,6 +15,8 @@ use super::{Cluster, is_off, print, say};
 use crate::exit::Failure;
 
 const POLL: Duration = Duration::from_millis(300);
+/// How long the manager may take to note what somebody else has done.
+const NOTED: Duration = Duration::from_secs(20);
 
 /// Switches a VM on.
 pub async fn start(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
@@ -32,6 +34,9 @@ pub async fn stop(cluster: &Cluster, stop: &Stop) -> anyhow::Result<()> {
 }
 
 async fn set(cluster: &Cluster, name: &str, wanted: PowerState, wait: &Wait) -> anyhow::Result<()> {
+    if let Some(is) = undone_by_others(&cluster.vm(name).await?, wanted) {
+        take_over(cluster, name, is).await?;
+    }
     let vm = patch(cluster, name, json!({"spec": {"powerState": wanted}})).await?;
     let generation = vm.metadata.generation;
     let verb = if wanted == PowerState::On {
@@ -47,6 +52,37 @@ async fn set(cluster: &Cluster, name: &str, wanted: PowerState, wait: &Wait) -> 
         reached(vm, generation, wanted)
     })
     .await
+}
+
+/// What the VM is, where it is declared as it is wanted and somebody has changed that on the hypervisor: to declare the same again
+/// would change nothing.
+fn undone_by_others(vm: &VirtualMachine, wanted: PowerState) -> Option<PowerState> {
+    let declared = vm.spec.power_state.unwrap_or_default();
+    let status = vm.status.as_ref()?;
+    let seen = status.observed_generation >= vm.metadata.generation && status.operation.is_none();
+    let differs = is_up(declared) == is_up(wanted) && !is(status.power_state, wanted);
+    status.power_state.filter(|_| seen && differs)
+}
+
+/// Declares what is, and waits until the manager has noted it: from then on another declaration is a change.
+async fn take_over(cluster: &Cluster, name: &str, is: PowerState) -> anyhow::Result<()> {
+    say(&format!(
+        "{name} is {is:?} although it is declared otherwise; that is taken over first"
+    ));
+    let vm = patch(cluster, name, json!({"spec": {"powerState": is}})).await?;
+    let begin = Instant::now();
+    while begin.elapsed() < NOTED {
+        let status = cluster.vm(name).await?.status.unwrap_or_default();
+        if status.observed_generation >= vm.metadata.generation && status.operation.is_none() {
+            return Ok(());
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    let text = format!(
+        "The manager has not seen within {} s that {name} was changed; see whether it runs (polyvirt status)",
+        NOTED.as_secs()
+    );
+    Err(Failure::TimedOut(text).into())
 }
 
 /// Reboots a VM.
@@ -99,16 +135,19 @@ fn reached(vm: &VirtualMachine, generation: Option<i64>, wanted: PowerState) -> 
     let Some(status) = &vm.status else {
         return false;
     };
-    let up = matches!(
-        status.power_state,
-        Some(PowerState::On | PowerState::Paused)
-    );
-    let is = match wanted {
-        PowerState::Off | PowerState::OffGraceful => !up,
-        PowerState::On | PowerState::Paused => status.power_state == Some(wanted),
-    };
     let seen = status.observed_generation >= generation;
-    seen && status.operation.is_none() && is
+    seen && status.operation.is_none() && is(status.power_state, wanted)
+}
+
+const fn is_up(power: PowerState) -> bool {
+    matches!(power, PowerState::On | PowerState::Paused)
+}
+
+fn is(power: Option<PowerState>, wanted: PowerState) -> bool {
+    if is_up(wanted) {
+        return power == Some(wanted);
+    }
+    !power.is_some_and(is_up)
 }
 
 pub(super) async fn until(
@@ -155,6 +194,26 @@ fn words(vm: &VirtualMachine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_have_undone_is_seen() {
+        let vm = |declared: &str, power: &str| -> VirtualMachine {
+            serde_json::from_value(json!({
+                "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine", "metadata": {"generation": 1},
+                "spec": {"providerRef": {"name": "p"}, "powerState": declared},
+                "status": {"observedGeneration": 1, "powerState": power},
+            }))
+            .expect("a VM")
+        };
+        let undone = |declared, power, wanted| undone_by_others(&vm(declared, power), wanted);
+        assert_eq!(undone("On", "Off", PowerState::On), Some(PowerState::Off));
+        assert_eq!(
+            undone("Off", "On", PowerState::OffGraceful),
+            Some(PowerState::On)
+        );
+        assert_eq!(undone("On", "On", PowerState::On), None, "as it should be");
+        assert_eq!(undone("Off", "Off", PowerState::On), None, "a change");
+    }
 
     #[test]
     fn a_change_is_done_when_it_was_seen_and_reached() {
