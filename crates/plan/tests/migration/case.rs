@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use polyvirt_api::infra::MoveResult;
 use polyvirt_contract::model::{MigrateVm, MigrationMode, PowerState, VmState};
-use polyvirt_contract::{
-    Capabilities, ErrorKind, Extension, Features, ProviderError, RequestId, TaskId,
-};
+use polyvirt_contract::{Capabilities, Extension, Features, ProviderError, RequestId};
 use polyvirt_plan::migration::{
-    Desired, Done, End, Facts, Intent, Object, Observed, Quiet, Record, Release, Step, Stop,
-    VmFacts, WaitFor, Wish, next_step,
+    Desired, Facts, Intent, Object, Observed, Quiet, Record, Step, VmFacts, WaitFor, Wish,
+    next_step,
 };
 use polyvirt_plan::snapshot::{Life, VmPlace};
 use polyvirt_plan::virtual_machine::{Attention, Claim, Force, ProviderFacts};

@@ -2,20 +2,16 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use polyvirt_api::infra::MoveResult;
-use polyvirt_contract::model::{MigrateVm, MigrationMode, PowerState, VmState};
-use polyvirt_contract::{
-    Capabilities, ErrorKind, Extension, Features, ProviderError, RequestId, TaskId,
-};
+use polyvirt_contract::model::{MigrationMode, PowerState};
+use polyvirt_contract::{ErrorKind, ProviderError};
 use polyvirt_plan::migration::{
-    Desired, Done, End, Facts, Intent, Object, Observed, Quiet, Record, Release, Step, Stop,
-    VmFacts, WaitFor, Wish, next_step,
+    Done, End, Intent, Quiet, Release, Step, Stop, VmFacts, WaitFor, Wish,
 };
-use polyvirt_plan::snapshot::{Life, VmPlace};
-use polyvirt_plan::virtual_machine::{Attention, Claim, Force, ProviderFacts};
+use polyvirt_plan::snapshot::Life;
+use polyvirt_plan::virtual_machine::{Claim, Force};
 
-use crate::case::{Case, REQUEST, at, begun, place, vm_on, waits_for};
+use crate::case::{Case, at, begun, vm_on, waits_for};
 
 #[test]
 fn it_begins_in_order_and_writes_down_before_it_sends() {

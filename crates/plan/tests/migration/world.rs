@@ -2,21 +2,12 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use polyvirt_api::infra::MoveResult;
-use polyvirt_contract::model::{MigrateVm, MigrationMode, PowerState, VmState};
-use polyvirt_contract::{
-    Capabilities, ErrorKind, Extension, Features, ProviderError, RequestId, TaskId,
-};
-use polyvirt_plan::migration::{
-    Desired, Done, End, Facts, Intent, Object, Observed, Quiet, Record, Release, Step, Stop,
-    VmFacts, WaitFor, Wish, next_step,
-};
-use polyvirt_plan::snapshot::{Life, VmPlace};
-use polyvirt_plan::virtual_machine::{Attention, Claim, Force, ProviderFacts};
+use polyvirt_contract::{ErrorKind, ProviderError, RequestId, TaskId};
+use polyvirt_plan::migration::{Intent, Quiet, Record, Step, Wish};
 use proptest::prelude::*;
 
-use crate::case::{Case, REQUEST, at, begun, place, vm_on, waits_for};
+use crate::case::{Case, REQUEST, at, begun, vm_on};
 
 /// A hypervisor with one VM, and a manager that writes down what the planner wants.
 struct World {

@@ -93,6 +93,16 @@ impl<'a> Claim<'a> {
         self.clear(session).await
     }
 
+    /// Removes what is left of an image whose removal was cut short. Whether there was anything.
+    pub(super) async fn finish(&self, session: &Session) -> Result<bool> {
+        let _alone = self.turn().await;
+        let begun = self.pool.find(session, &self.volume()).await?.is_some();
+        if begun {
+            self.clear(session).await?;
+        }
+        Ok(begun)
+    }
+
     async fn is_whole(&self, session: &Session) -> Result<bool> {
         Ok(self.pool.find(session, &mark_of(self.id)).await?.is_some())
     }

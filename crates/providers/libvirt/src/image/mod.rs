@@ -194,6 +194,9 @@ pub(crate) async fn delete(core: &Arc<Core>, image: &PreparedImage) -> Result<()
         if pool.find(&session, &mark_of(id)).await?.is_some() {
             return Claim::new(core, &pool, id).unmake(&session).await;
         }
+        if Claim::new(core, &pool, id).finish(&session).await? {
+            return Ok(());
+        }
     }
     Err(ProviderError::not_found(format!("The image {id}")))
 }
