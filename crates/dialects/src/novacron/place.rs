@@ -13,11 +13,28 @@ pub enum PlaceError {
         "There is no Provider {0}. Create it, or correct the annotation novacron.io/provider (a name, or namespace/name)"
     )]
     Unknown(String),
-    /// There are several, and none is named.
+    /// Several have that name.
     #[error(
-        "There are {0} Providers. Name one in the annotation novacron.io/provider, or give the manager --novacron-default-provider"
+        "There are {0} Providers of that name. Write namespace/name in the annotation novacron.io/provider or in --novacron-default-provider"
     )]
     Ambiguous(usize),
+    /// There are several, none is named, and none tells of its hosts.
+    #[error(
+        "None of the {0} Providers tells what its hosts have, so none can be chosen. Wait until one does, name one in the annotation novacron.io/provider, or give the manager --novacron-default-provider"
+    )]
+    Silent(usize),
+    /// There are several, none is named, and no host of theirs can take it.
+    #[error("No Provider has a host for it: {0}. Make room, or ask for less")]
+    NoHost(String),
+}
+
+/// Who decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// This one was named, or is the only one.
+    This(ObjectKey),
+    /// The one with the best host for it.
+    Best,
 }
 
 /// What is known of the Provider of a VM.
@@ -32,22 +49,22 @@ pub struct Wishes<'a> {
     pub default: Option<&'a str>,
 }
 
-/// The Provider: the one that is named, the one from before, the default one, the only one there is.
-pub fn place(wishes: &Wishes<'_>, providers: &[ObjectKey]) -> Result<ObjectKey, PlaceError> {
+/// The Provider: the one that is named, the one from before, the default one, the only one there is, the best.
+pub fn place(wishes: &Wishes<'_>, providers: &[ObjectKey]) -> Result<Rule, PlaceError> {
     let annotation = wishes.annotation.map(str::trim).filter(|a| !a.is_empty());
     if let Some(name) = annotation {
-        return named(name, wishes.namespace, providers);
+        return named(name, wishes.namespace, providers).map(Rule::This);
     }
     if let Some(before) = &wishes.before {
-        return Ok(before.clone());
+        return Ok(Rule::This(before.clone()));
     }
     if let Some(name) = wishes.default {
-        return named(name, wishes.namespace, providers);
+        return named(name, wishes.namespace, providers).map(Rule::This);
     }
     match providers {
         [] => Err(PlaceError::NoProvider),
-        [only] => Ok(only.clone()),
-        many => Err(PlaceError::Ambiguous(many.len())),
+        [only] => Ok(Rule::This(only.clone())),
+        _ => Ok(Rule::Best),
     }
 }
 
@@ -77,19 +94,20 @@ mod tests {
         ObjectKey::new(namespace, name)
     }
 
+    fn rule(text: &str) -> Rule {
+        match text {
+            "best" => Rule::Best,
+            name => Rule::This(key(name)),
+        }
+    }
+
     #[test]
     fn the_nearest_word_decides() {
         let unknown = |name: &str| Err(PlaceError::Unknown(name.to_owned()));
         for (annotation, before, default, providers, expected) in [
             (None, None, None, vec![], Err(PlaceError::NoProvider)),
             (None, None, None, vec!["a/x"], Ok("a/x")),
-            (
-                None,
-                None,
-                None,
-                vec!["a/x", "a/y"],
-                Err(PlaceError::Ambiguous(2)),
-            ),
+            (None, None, None, vec!["a/x", "a/y"], Ok("best")),
             (None, None, Some("y"), vec!["a/x", "own/y"], Ok("own/y")),
             (None, None, Some("a/x"), vec!["a/x", "own/y"], Ok("a/x")),
             (
@@ -130,7 +148,7 @@ mod tests {
             let found = place(&wishes, &providers);
             assert_eq!(
                 found,
-                expected.map(key),
+                expected.map(rule),
                 "{annotation:?} {before:?} {default:?}"
             );
         }

@@ -137,7 +137,7 @@ impl World {
 
     /// A cluster and the way to it.
     pub async fn cluster(&self, name: &str) -> Arc<Mock> {
-        let mock = self.hypervisor(name);
+        let mock = self.hypervisor(name, MockConfig::default());
         let configs = Api::<KubevirtConfig>::namespaced(self.client.clone(), &self.configs);
         let params = PatchParams::apply("test");
         let applied = configs
@@ -148,8 +148,8 @@ impl World {
     }
 
     /// A hypervisor that a Provider of that name reaches.
-    fn hypervisor(&self, name: &str) -> Arc<Mock> {
-        let mock = Mock::new(MockConfig::default());
+    fn hypervisor(&self, name: &str, config: MockConfig) -> Arc<Mock> {
+        let mock = Mock::new(config);
         let mut fleet = self.fleet.0.lock().unwrap();
         fleet.insert(name.to_owned(), mock.clone());
         mock
@@ -157,7 +157,12 @@ impl World {
 
     /// A hypervisor and its Provider.
     pub async fn provider(&self, name: &str) -> Arc<Mock> {
-        let mock = self.hypervisor(name);
+        self.provider_of(name, MockConfig::default()).await
+    }
+
+    /// A hypervisor that is like that, and its Provider.
+    pub async fn provider_of(&self, name: &str, config: MockConfig) -> Arc<Mock> {
+        let mock = self.hypervisor(name, config);
         let mut provider = ProviderObject::new(name, ProviderSpec::new(ProviderType::Mock));
         provider.metadata.namespace = Some(self.namespace.clone());
         self.apply(provider).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use polyvirt_api::infra::{PlacementStatus, PowerState, VirtualMachine};
 use polyvirt_contract::VmId;
 use polyvirt_contract::model::VmState;
-use polyvirt_placement::{Claim, Placed, VmTerm};
+use polyvirt_placement::{Choice, Claim, Placed, Request, VmTerm};
 use polyvirt_plan::virtual_machine::record;
 
 use super::question::keeps_away;
@@ -45,6 +45,10 @@ impl Entry {
             devices: at_home.then_some(&self.placement.devices),
             keeps_away: self.keeps_away.clone(),
         }
+    }
+
+    pub(super) fn is_of(&self, vm: &ObjectKey) -> bool {
+        self.key == *vm
     }
 
     fn claim(&self) -> Option<Claim<'_>> {
@@ -111,6 +115,31 @@ fn entry(
         placement,
         unseen,
     })
+}
+
+/// A VM for which that was chosen and of which the caches know nothing yet.
+pub(super) fn expected(
+    stores: &Stores,
+    vm: Arc<VirtualMachine>,
+    choice: &Choice,
+    request: &Request,
+) -> Entry {
+    let devices = choice.devices.iter();
+    let devices = devices.map(|(name, count)| (name.clone(), i32::try_from(*count).unwrap_or(1)));
+    let placement = PlacementStatus {
+        host: Some(choice.host.clone()),
+        datastore: choice.datastore.clone(),
+        devices: devices.collect(),
+        ..PlacementStatus::default()
+    };
+    Entry {
+        keeps_away: keeps_away(stores, &vm),
+        unseen: is_to_run(&vm).then_some((request.cpus, request.memory_mib)),
+        key: ObjectKey::of(&*vm),
+        host: choice.host.clone(),
+        placement,
+        vm,
+    }
 }
 
 /// A VM that moves to this host and is not there yet.

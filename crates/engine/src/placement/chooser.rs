@@ -1,25 +1,56 @@
 //! Chooses among providers, for callers that name none.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use polyvirt_api::infra::Provider;
-use polyvirt_contract::model::Inventory;
+use polyvirt_api::infra::{Provider, VirtualMachine};
+use polyvirt_contract::Features;
+use polyvirt_contract::model::{CreateVm, Inventory};
 use polyvirt_placement::{Choice, Refusal, Request, Site, World, place};
+use polyvirt_plan::Problem;
+use polyvirt_plan::virtual_machine::desired::class_from;
 
 use super::books::{self, Entry};
 use super::snapshots::Snapshots;
-use super::{OLD, open_hosts, overcommit};
+use super::{OLD, Question, open_hosts, overcommit};
 use crate::context::Stores;
 use crate::link::Links;
 use crate::runtime::key::ObjectKey;
 use crate::virtual_machine::reach::{Reach, reach};
 
-/// Chooses among providers. It reserves nothing: the VM's own pass decides on the host.
+/// How long a choice is counted whose VM nobody has seen.
+const UNSEEN: Duration = Duration::from_secs(120);
+
+/// Why no provider was chosen.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NotChosen {
+    /// What the VM asks for makes no sense.
+    #[error("{0}")]
+    Question(Problem),
+    /// No provider tells of its hosts, or none answers.
+    #[error("no provider tells of its hosts")]
+    Silence,
+    /// No host of any provider can take it.
+    #[error("{}", .0.summary())]
+    Refused(Refusal),
+}
+
+/// Chooses among providers. The VM's own pass decides on the host: what is remembered here only keeps many VMs that come at once
+/// from going to one provider.
 #[derive(Default)]
 pub struct Chooser {
     snapshots: Snapshots,
+    chosen: Mutex<HashMap<ObjectKey, Chosen>>,
+}
+
+/// A provider that was chosen for a VM that the provider's books do not show yet.
+struct Chosen {
+    provider: String,
+    at: Timestamp,
+    entry: Entry,
 }
 
 /// A provider that answers, and the VMs on it.
@@ -38,6 +69,10 @@ impl Known {
             overcommit: overcommit(self.object.as_deref()),
         }
     }
+
+    fn shows(&self, vm: &ObjectKey) -> bool {
+        self.books.iter().any(|entry| entry.is_of(vm))
+    }
 }
 
 impl Chooser {
@@ -50,22 +85,54 @@ impl Chooser {
         request: &Request,
         now: Timestamp,
     ) -> Result<Choice, Refusal> {
+        let known = self.known(stores, links, providers, now).await;
+        decide(request, &known, &self.lock())
+    }
+
+    /// The same for a VM that is to be made, and remembers it until the provider's books show the VM. Asked again for the same
+    /// VM, it chooses anew.
+    pub async fn choose_for(
+        &self,
+        stores: &Stores,
+        links: &Links,
+        providers: &[ObjectKey],
+        vm: Arc<VirtualMachine>,
+        now: Timestamp,
+    ) -> Result<Choice, NotChosen> {
+        let request = request(&vm).map_err(NotChosen::Question)?;
+        let known = self.known(stores, links, providers, now).await;
+        if known.iter().all(|known| known.inventory.hosts.is_empty()) {
+            return Err(NotChosen::Silence);
+        }
+        let key = ObjectKey::of(&*vm);
+        let mut chosen = self.lock();
+        chosen.remove(&key);
+        chosen.retain(|key, chosen| chosen.counts(key, stores, &known, now));
+        let choice = decide(&request, &known, &chosen).map_err(NotChosen::Refused)?;
+        let entry = Chosen {
+            provider: choice.provider.clone(),
+            at: now,
+            entry: books::expected(stores, vm, &choice, &request),
+        };
+        chosen.insert(key, entry);
+        Ok(choice)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Chosen>> {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn known(
+        &self,
+        stores: &Stores,
+        links: &Links,
+        providers: &[ObjectKey],
+        now: Timestamp,
+    ) -> Vec<Known> {
         let asked = providers
             .iter()
             .map(|key| self.look(stores, links, key, now));
-        let known: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-        let sites: Vec<_> = known.iter().map(|known| known.site()).collect();
-        let vms = known
-            .iter()
-            .flat_map(|known| known.books.iter().map(|entry| entry.placed(&known.name)));
-        let vms: Vec<_> = vms.collect();
-        place(
-            request,
-            &World {
-                sites: &sites,
-                vms: &vms,
-            },
-        )
+        join_all(asked).await.into_iter().flatten().collect()
     }
 
     async fn look(
@@ -90,4 +157,43 @@ impl Chooser {
             inventory,
         })
     }
+}
+
+impl Chosen {
+    /// Whether it is counted here still: the books do not show the VM, and it is there or soon will be.
+    fn counts(&self, vm: &ObjectKey, stores: &Stores, known: &[Known], now: Timestamp) -> bool {
+        let shown = known.iter().any(|known| known.shows(vm));
+        let young = now.duration_since(self.at).unsigned_abs() < UNSEEN;
+        !shown && (young || stores.vms.get(vm).is_some())
+    }
+}
+
+fn decide(
+    request: &Request,
+    known: &[Known],
+    chosen: &HashMap<ObjectKey, Chosen>,
+) -> Result<Choice, Refusal> {
+    let sites: Vec<_> = known.iter().map(Known::site).collect();
+    let there = known
+        .iter()
+        .flat_map(|known| known.books.iter().map(|entry| entry.placed(&known.name)));
+    let soon = chosen
+        .values()
+        .map(|chosen| chosen.entry.placed(&chosen.provider));
+    let vms: Vec<_> = there.chain(soon).collect();
+    let world = World {
+        sites: &sites,
+        vms: &vms,
+    };
+    place(request, &world)
+}
+
+/// What the VM asks of any provider: one that passes no devices on has none in its inventory.
+fn request(vm: &VirtualMachine) -> Result<Request, Problem> {
+    let class = vm.spec.class.as_deref().map(class_from).transpose()?;
+    let made = CreateVm {
+        class: class.unwrap_or_default(),
+        ..CreateVm::default()
+    };
+    Question::new(vm, &made, None, &Features::default()).map(|question| question.request)
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
-use polyvirt_plan::{Note, Severity};
+use polyvirt_plan::{Note, Reason, Severity};
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
@@ -119,14 +119,23 @@ impl Sender {
     }
 }
 
-/// Events that agree in this are one series, whatever their words.
+/// Events that agree in this are one series, whatever their words: but for hooks, whose words are what they have to say.
 fn sameness(told: &Told) -> impl std::hash::Hash + use<'_> {
     (
         &told.about.key,
         &told.about.uid,
         told.note.reason.as_str(),
         told.note.severity,
+        words(&told.note),
     )
+}
+
+/// The words that tell one event from another.
+fn words(note: &Note) -> &str {
+    match note.reason {
+        Reason::HookSucceeded | Reason::HookFailed => &note.message,
+        _ => "",
+    }
 }
 
 async fn repeat(

@@ -242,3 +242,38 @@ async fn without_a_host_the_guest_is_called_when_it_has_an_address() {
     assert_eq!(told.note, expected);
     assert_eq!(asked.await.expect("asked"), ["GET /ready HTTP/1.1"]);
 }
+
+/// A command and a server that never end are waited for as long as they may take, and no longer.
+#[tokio::test]
+async fn what_takes_too_long_has_failed() {
+    let mut world = World::empty("hook-late").await;
+    world.furnish(MockConfig::default()).await;
+    world.may_call("127.0.0.1");
+    world.start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("a port").port();
+    let silent = json!({"host": "127.0.0.1", "port": port});
+    let slow = json!({"command": ["sleep", "600"]});
+    let hooks = json!({
+        "preStart": {"httpGet": silent, "timeoutSeconds": 1, "failurePolicy": "Ignore"},
+        "preStop": {"exec": slow, "timeoutSeconds": 1},
+    });
+    let begin = Instant::now();
+    world.create(with_hooks(hooks)).await;
+    world.vm("web", "runs", runs).await;
+    let told = world.told("web", Reason::HookFailed).await;
+    let address = format!("spec.lifecycle.preStart: http://127.0.0.1:{port}/");
+    assert!(told.note.starts_with(&address), "{}", told.note);
+    world.edit_spec("web", json!({"powerState": "Off"})).await;
+    world.vm("web", "is off", is_off).await;
+    let late = |e: &Told| e.warning && e.note.starts_with("spec.lifecycle.preStop: ");
+    let deadline = Instant::now() + PATIENCE;
+    while !world.events("web").await.iter().any(late) {
+        assert!(Instant::now() < deadline, "it is not told");
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(
+        begin.elapsed() < Duration::from_secs(120),
+        "three tries each"
+    );
+}

@@ -9,6 +9,7 @@ const HONOURED: &[&str] = &[
     "spec.disks[].sizeGiB",
     "spec.disks[].storageClass",
     "spec.disks[].type",
+    "spec.imagePullPolicy",
     "spec.imageRef",
     "spec.imageRef.*",
     "spec.importedDisk.path",
@@ -108,8 +109,6 @@ mod tests {
 
     /// Fields that do nothing here, by what they belong to. A field that is new must be put on one of the two lists.
     const NOT_HONOURED: &[&str] = &[
-        // An image is fetched once.
-        "spec.imagePullPolicy",
         // Hosts without clusters and folders.
         "spec.placement.cluster",
         "spec.placement.folder",

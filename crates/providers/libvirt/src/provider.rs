@@ -132,7 +132,13 @@ impl Provider for Libvirt {
     }
 
     async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
-        image::delete(&self.core, image).await
+        image::delete(&self.core, image).await?;
+        for other in image::others(&self.core, image).await.unwrap_or_default() {
+            if let Err(error) = image::delete(&self.core, &other).await {
+                tracing::debug!(image = %other.id, %error, "A version of an image is left");
+            }
+        }
+        Ok(())
     }
 
     async fn disk_info(

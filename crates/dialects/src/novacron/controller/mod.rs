@@ -14,6 +14,7 @@ mod deletion;
 mod market;
 mod migration;
 mod pass;
+mod place;
 mod vm;
 mod wake;
 
@@ -25,6 +26,7 @@ use kube::Client;
 use polyvirt_api::novacron::VirtualMachine;
 use polyvirt_engine::manager::Shared;
 use polyvirt_engine::next::Next;
+use polyvirt_engine::placement::Chooser;
 use polyvirt_engine::runtime::background::{self, Background, Fallen};
 use polyvirt_engine::runtime::events;
 use polyvirt_engine::runtime::key::ObjectKey;
@@ -58,6 +60,7 @@ pub struct Controller {
     metrics: Arc<Metrics>,
     stores: Arc<Stores>,
     market: Market,
+    chooser: Chooser,
     line: Line,
     desk: Desk,
     told: std::sync::Mutex<Option<mpsc::Receiver<events::Told>>>,
@@ -83,6 +86,7 @@ impl Controller {
             metrics,
             stores: Arc::default(),
             market: Market::default(),
+            chooser: Chooser::default(),
             told: std::sync::Mutex::new(Some(receiver)),
         })
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use polyvirt_api::infra::{self, VMMigration, VMNetworkAttachment, VMSnapshot};
-use polyvirt_api::novacron::{FINALIZER, PROVIDER_ANNOTATION, VirtualMachine};
+use polyvirt_api::infra::{self, ProviderType, VMMigration, VMNetworkAttachment, VMSnapshot};
+use polyvirt_api::novacron::{FINALIZER, VirtualMachine};
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::store::Store;
@@ -16,7 +16,6 @@ use super::market::offer;
 use super::migration::Kept;
 use crate::novacron::catalogue::Catalogue;
 use crate::novacron::lower::{ImageSource, Lowered, Surroundings, lower, schedule_name};
-use crate::novacron::place::{Wishes, place};
 use crate::novacron::raise::Trouble;
 use crate::shared::desk::{Claim, Object};
 use crate::shared::made;
@@ -36,8 +35,8 @@ pub(super) struct Found {
 
 /// One pass over one VM.
 pub(super) struct Pass<'a> {
-    controller: &'a Controller,
-    key: &'a ObjectKey,
+    pub(super) controller: &'a Controller,
+    pub(super) key: &'a ObjectKey,
     /// The VM, as it was written last.
     pub vm: Arc<VirtualMachine>,
 }
@@ -62,7 +61,7 @@ impl<'a> Pass<'a> {
 
     async fn steps(&mut self, found: &mut Found) -> Result<(), Stop> {
         found.vm = self.virtual_machine().await?;
-        let provider = self.place(found.vm.as_deref())?;
+        let provider = self.place(found.vm.as_deref()).await?;
         let lowered = self.lower(&provider, found.vm.as_deref()).await?;
         let lowered = found.lowered.insert(lowered);
         self.mark().await?;
@@ -96,28 +95,22 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Once it was given, it stays, unless another one is named.
-    fn place(&self, made: Option<&infra::VirtualMachine>) -> Result<ObjectKey, Stop> {
-        let annotations = self.vm.metadata.annotations.as_ref();
-        let before = made.map(|vm| {
-            let own = self.key.namespace();
-            let known = &vm.spec.provider_ref;
-            ObjectKey::new(known.namespace_or(own), &known.name)
-        });
-        let wishes = Wishes {
-            namespace: self.key.namespace(),
-            annotation: annotations.and_then(|a| a.get(PROVIDER_ANNOTATION).map(String::as_str)),
-            before,
-            default: self.controller.settings.default_provider.as_deref(),
-        };
-        let mut providers = self.controller.engine.stores.providers.keys();
-        providers.sort();
-        Ok(place(&wishes, &providers).map_err(Trouble::from)?)
-    }
-
+    /// What the VM becomes on that Provider.
     async fn lower(
         &self,
         provider: &ObjectKey,
+        before: Option<&infra::VirtualMachine>,
+    ) -> Result<Lowered, Stop> {
+        let found = self.controller.engine.stores.providers.get(provider);
+        let kind = found.map(|p| p.spec.type_);
+        self.lower_as(provider, kind, before).await
+    }
+
+    /// What the VM becomes on a Provider of that kind.
+    pub(super) async fn lower_as(
+        &self,
+        provider: &ObjectKey,
+        provider_type: Option<ProviderType>,
         before: Option<&infra::VirtualMachine>,
     ) -> Result<Lowered, Stop> {
         let (controller, namespace) = (self.controller, self.key.namespace());
@@ -131,7 +124,7 @@ impl<'a> Pass<'a> {
         let around = Surroundings {
             name: self.key.name(),
             provider,
-            provider_type: stores.providers.get(provider).map(|p| p.spec.type_),
+            provider_type,
             marketplace: &|name| offer(stores, &catalogue, namespace, name),
             catalogue: place,
             has_network: &has_network,
@@ -265,7 +258,7 @@ fn refused(error: ClusterError) -> Stop {
 }
 
 /// Why a pass ends early.
-enum Stop {
+pub(super) enum Stop {
     /// Something that people have to know.
     Trouble(Trouble),
     /// Kubernetes.

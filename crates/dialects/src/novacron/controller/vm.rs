@@ -9,6 +9,7 @@ use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 
 use super::Controller;
 use super::pass::{Found, Pass};
+use crate::novacron::place::PlaceError;
 use crate::novacron::raise::{self, Facts, Trouble};
 use crate::shared::wake::keep;
 
@@ -43,9 +44,12 @@ impl Controller {
         Ok(self.look_again(trouble.as_ref()))
     }
 
-    /// Providers wake those that wait for them. Images and the catalogue do not.
+    /// Providers wake those that wait for them. Images, the catalogue and hosts do not.
     fn look_again(&self, trouble: Option<&Trouble>) -> Next {
         match trouble {
+            Some(Trouble::Place(PlaceError::Silent(_) | PlaceError::NoHost(_))) => {
+                Next::After(self.settings.resync)
+            }
             Some(Trouble::Lower(_)) if trouble.is_some_and(Trouble::may_pass) => {
                 Next::After(self.settings.resync)
             }

@@ -6,6 +6,7 @@ mod address;
 mod affinity;
 mod devices;
 mod error;
+mod host;
 mod image;
 mod lifecycle;
 mod migration;
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 
 use polyvirt_api::infra::{
     self, CloudInit, DiskImagePull, DriftAction, DriftPolicy, Ignition, ObjectRef, Placement,
-    PowerState, ProviderType, UserData, VMMigration, VMNetworkAttachment, VMResources, VMSnapshot,
+    PowerState, ProviderType, UserData, VMMigration, VMNetworkAttachment, VMSnapshot,
     VirtualMachineSpec,
 };
 use polyvirt_api::kubevirt::{KubevirtOptions, NetworkOption, OPTIONS_KEY};
@@ -118,13 +119,15 @@ pub fn lower(vm: &VirtualMachine, around: &Surroundings<'_>) -> Result<Lowered, 
     let mut parts = parts(vm, around.name)?;
     let inner = &*vm.spec.template.spec;
     let image = image(inner, around)?;
+    let functions = host::take_functions(&mut parts, around);
     told_by_type(&mut parts, around.provider_type);
+    let resources = host::resources(&mut parts, &functions, around)?;
     let uid = vm.metadata.uid.as_deref().unwrap_or_default();
     let described = network_data::is_needed(&parts.cards);
     let mut made = Vec::new();
     let mut cards = Vec::new();
-    for (index, card) in parts.cards.iter().enumerate() {
-        let plugged = networks::plug(index, card, around)?;
+    for card in &parts.cards {
+        let plugged = networks::plug(card, around)?;
         made.extend(plugged.made);
         let mac = described.then(|| network_data::mac(uid, &card.name));
         cards.push(networks::spec(card, plugged.network_ref, mac));
@@ -137,7 +140,7 @@ pub fn lower(vm: &VirtualMachine, around: &Surroundings<'_>) -> Result<Lowered, 
         image: image.image,
         image_pull_policy: pull_policy(inner)?,
         power_state: Some(power(vm)),
-        resources: gpu(&parts.devices, around.provider_type),
+        resources,
         disks: parts.volumes.into_iter().map(|v| v.disk).collect(),
         networks: cards,
         user_data: user_data(inner),
@@ -220,14 +223,9 @@ fn told_by_type(parts: &mut Parts, kind: Option<ProviderType>) {
     if kind == Some(ProviderType::Kubevirt) {
         return;
     }
-    for index in &parts.devices.only_named {
-        parts
-            .ignored
-            .push(format!("spec.template.spec.devices[{index}]"));
-    }
-    for (index, card) in parts.cards.iter().enumerate() {
+    for card in &parts.cards {
         if card.kind != NetworkKind::Bridge {
-            parts.ignored.push(networks::field(index, "type"));
+            parts.ignored.push(networks::field(card.index, "type"));
         }
     }
     for (index, volume) in parts.volumes.iter().enumerate() {
@@ -265,18 +263,6 @@ fn add_options(parts: &mut Parts, inner: &VmSpec, kind: Option<ProviderType>) {
         let entry = (OPTIONS_KEY.to_owned(), options.to_text());
         parts.class.extra_config.extend([entry]);
     }
-}
-
-/// KubeVirt gives devices by name.
-fn gpu(devices: &devices::Lowered, kind: Option<ProviderType>) -> Option<VMResources> {
-    let gpu = devices
-        .gpu
-        .clone()
-        .filter(|_| kind != Some(ProviderType::Kubevirt))?;
-    Some(VMResources {
-        gpu: Some(gpu),
-        ..VMResources::default()
-    })
 }
 
 /// KubeVirt has its own words for it, which the cluster of the VM keeps.

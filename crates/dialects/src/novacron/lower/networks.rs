@@ -32,6 +32,8 @@ pub enum NetworkKind {
 /// A card, before it is known what it is plugged into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Card {
+    /// Its place in the list.
+    pub index: usize,
     pub name: String,
     /// What the user calls the network.
     pub network: String,
@@ -70,6 +72,7 @@ fn card(index: usize, network: &NetworkSpec) -> Result<Card, LowerError> {
         return Err(LowerError::invalid(field(index, "name"), message));
     }
     Ok(Card {
+        index,
         name,
         network: network.name.clone(),
         kind: kind(index, &network.type_)?,
@@ -102,24 +105,25 @@ pub(super) struct Plugged {
 }
 
 /// What was said before stays: a network that comes later by that name does not move a card.
-pub(super) fn plug(
-    index: usize,
-    card: &Card,
-    around: &Surroundings<'_>,
-) -> Result<Plugged, LowerError> {
+pub(super) fn plug(card: &Card, around: &Surroundings<'_>) -> Result<Plugged, LowerError> {
     let own = own_name(around.name, &card.name);
-    let before = around.before.into_iter().flat_map(|vm| &vm.spec.networks);
-    let before = before
-        .into_iter()
-        .find(|known| known.name == card.name)
-        .map(|known| known.network_ref.clone());
+    let before = plugged_before(card, around).map(|known| known.network_ref.clone());
     let network_ref = before.unwrap_or_else(|| chosen(card, &own, around));
     let is_own = network_ref.as_ref().is_some_and(|r| r.name == own);
-    let made = is_own.then(|| attachment(index, card, &own, around));
+    let made = is_own.then(|| attachment(card, &own, around));
     Ok(Plugged {
         network_ref,
         made: made.transpose()?,
     })
+}
+
+/// The card as it was written before.
+pub(super) fn plugged_before<'a>(
+    card: &Card,
+    around: &'a Surroundings<'_>,
+) -> Option<&'a VMNetwork> {
+    let before = around.before.into_iter().flat_map(|vm| &vm.spec.networks);
+    before.into_iter().find(|known| known.name == card.name)
 }
 
 /// A network of that name that somebody made, the provider's default, or one that is made for this VM.
@@ -137,7 +141,6 @@ fn own_name(vm: &str, card: &str) -> String {
 
 /// The hypervisor knows the network under the name that the user wrote.
 fn attachment(
-    index: usize,
     card: &Card,
     own: &str,
     around: &Surroundings<'_>,
@@ -151,7 +154,7 @@ fn attachment(
                 ..VsphereNetwork::default()
             }));
         }
-        Some(ProviderType::Proxmox) => network.proxmox = Some(on_proxmox(index, name)?),
+        Some(ProviderType::Proxmox) => network.proxmox = Some(on_proxmox(card.index, name)?),
         _ => {
             network.libvirt = Some(Box::new(LibvirtNetwork {
                 network_name: Some(name),

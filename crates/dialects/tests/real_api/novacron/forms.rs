@@ -43,7 +43,7 @@ fn nodes() -> Value {
     })
 }
 
-/// No host of the hypervisor here has a GPU or the labels of the README.
+/// No host of the hypervisor here has a GPU, a virtual function or the labels of the README.
 async fn finds_no_host(world: &World, name: &str) -> VirtualMachine {
     let refused = |vm: &VirtualMachine| {
         let mut all = vm.status.iter().flat_map(|s| &s.conditions);
@@ -80,10 +80,12 @@ async fn everything_at_once() {
     let spec = serde_json::to_value(spec).unwrap();
     for (path, expected) in [
         ("/networks/0/ipAddress", json!("10.0.1.10")),
-        ("/networks/1/networkRef/name", json!("everything-data")),
         ("/disks/0/sizeGiB", json!(100)),
         ("/userData/cloudInit/inline", json!(USER_DATA)),
-        ("/resources/gpu/type", json!("tesla-t4")),
+        ("/resources/devices/0/model", json!("tesla-t4")),
+        ("/resources/devices/0/vendor", json!("nvidia")),
+        ("/resources/devices/1/type", json!("sriov")),
+        ("/resources/devices/1/model", json!("data")),
         ("/placement/nodeSelector", nodes()["nodeSelector"].clone()),
         ("/placement/affinity", nodes()["affinity"].clone()),
         ("/reconfigurePolicy/restart", json!("WhenNeeded")),
@@ -98,7 +100,9 @@ async fn everything_at_once() {
     world.delete::<VirtualMachine>("everything").await;
     world.gone::<VirtualMachine>("everything").await;
     world.gone::<VMSnapshot>("everything-scheduled").await;
-    world.gone::<VMNetworkAttachment>("everything-data").await;
+    world
+        .gone::<VMNetworkAttachment>("everything-management")
+        .await;
     assert!(kvm.vms().is_empty());
 }
 
@@ -110,11 +114,26 @@ async fn the_fragments_are_patches_of_a_vm_that_runs() {
     for fragment in [
         json!({"spec": {"migrationPolicy": migration()}}),
         json!({"spec": {"snapshotPolicy": {"schedule": "0 2 * * *", "retention": 7}}}),
+        made_of(json!({"devices": gpu()})),
+        made_of(json!({"networks": interfaces()})),
         made_of(json!({"userData": USER_DATA})),
         made_of(nodes()),
     ] {
         patch(&world, "my-vm", fragment).await;
     }
+    // Devices come with a VM, not later.
+    let told = |vm: &VirtualMachine| {
+        let all = vm.status.iter().flat_map(|s| &s.conditions);
+        let mut fields = all.filter(|c| c.type_ == "FieldsHonoured");
+        fields.any(|c| {
+            let message = c.message.as_deref().unwrap_or_default();
+            let late = ["devices[0]", "networks[1].type"];
+            late.iter().all(|field| message.contains(field))
+        })
+    };
+    world
+        .until("my-vm", "told of what comes too late", told)
+        .await;
     let enabled = |vm: &VirtualMachine| {
         let all = vm.status.iter().flat_map(|s| &s.conditions);
         let mut live = all.filter(|c| c.type_ == "LiveMigratable");
@@ -159,7 +178,7 @@ async fn each_fragment_is_a_form_of_its_own() {
     for (name, form) in &forms {
         apply(&world, readme(name, form.clone())).await;
     }
-    let wishes_too_much = ["gpu", "affinity"];
+    let wishes_too_much = ["gpu", "nics", "affinity"];
     for (name, _) in &forms {
         if wishes_too_much.contains(name) {
             finds_no_host(&world, name).await;
@@ -168,7 +187,7 @@ async fn each_fragment_is_a_form_of_its_own() {
         }
     }
     assert_eq!(kvm.vms().len(), forms.len() - wishes_too_much.len());
-    let told = world.get::<VirtualMachine>("nics").await;
+    let told = world.get::<VirtualMachine>("dual").await;
     assert_eq!(
         condition(&told, "FieldsHonoured"),
         pair("False", "FieldsIgnored")

@@ -3,7 +3,6 @@
 use polyvirt_api::infra::{VMImage, VMNetworkAttachment};
 
 use super::*;
-use crate::world::pair;
 
 #[tokio::test]
 async fn somebody_elses_vm_is_never_taken_over() {
@@ -60,24 +59,6 @@ async fn without_a_provider_it_waits_and_says_what_to_do() {
     assert_eq!(vm.status.unwrap().phase.as_deref(), Some("Pending"));
     world.provider("kvm").await;
     stands(&world, "my-vm", "Running").await;
-}
-
-#[tokio::test]
-async fn of_two_providers_one_must_be_named_and_then_it_stays() {
-    let mut world = World::empty("nova-two").await;
-    catalogue(&world).await;
-    let (one, two) = (world.provider("one").await, world.provider("two").await);
-    world.start(|_| {}).await;
-    apply(&world, readme("my-vm", json!({}))).await;
-    says(&world, "my-vm", "False", "NodeSelectionFailed").await;
-    let name = |name: Value| json!({"metadata": {"annotations": {"novacron.io/provider": name}}});
-    patch(&world, "my-vm", name(json!("two"))).await;
-    stands(&world, "my-vm", "Running").await;
-    patch(&world, "my-vm", name(Value::Null)).await;
-    patch(&world, "my-vm", json!({"spec": {"running": false}})).await;
-    let vm = stands(&world, "my-vm", "Stopped").await;
-    assert_eq!(condition(&vm, "Ready"), pair("False", "Stopped"));
-    assert_eq!((one.vms().len(), two.vms().len()), (0, 1));
 }
 
 #[tokio::test]

@@ -102,22 +102,17 @@ impl Provider for Fleet {
     }
 
     /// Hosts may share the pool that the image is in: what any of them needs is deleted on none.
+    /// Its other versions go with it, but for those that a VM is built upon.
     async fn image_delete(&self, image: &PreparedImage) -> Result<()> {
+        self.delete_image(image).await?;
         for host in &self.hosts {
-            image::must_be_unused(&host.core, image).await?;
+            for other in image::others(&host.core, image).await.unwrap_or_default() {
+                if let Err(error) = self.delete_image(&other).await {
+                    tracing::debug!(image = %other.id, %error, "A version of an image is left");
+                }
+            }
         }
-        // One after the other: on storage that they share the first deletes it for all.
-        let mut answers = Vec::new();
-        for host in &self.hosts {
-            answers.push(host.image_delete(image).await);
-        }
-        let absent =
-            |answer: &Result<()>| matches!(answer, Err(e) if e.kind == ErrorKind::NotFound);
-        let nowhere = answers.iter().all(absent);
-        let mut told = answers
-            .into_iter()
-            .filter(|answer| nowhere || !absent(answer));
-        told.find(Result::is_err).unwrap_or(Ok(()))
+        Ok(())
     }
 
     async fn disk_info(
@@ -189,5 +184,26 @@ impl Provider for Fleet {
 
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {
         self.of(vm).await?.console(vm, kind).await
+    }
+}
+
+impl Fleet {
+    /// Deletes one version of an image, wherever it is, if no VM of any host needs it.
+    async fn delete_image(&self, image: &PreparedImage) -> Result<()> {
+        for host in &self.hosts {
+            image::must_be_unused(&host.core, image).await?;
+        }
+        // One after the other: on storage that they share the first deletes it for all.
+        let mut answers = Vec::new();
+        for host in &self.hosts {
+            answers.push(image::delete(&host.core, image).await);
+        }
+        let absent =
+            |answer: &Result<()>| matches!(answer, Err(e) if e.kind == ErrorKind::NotFound);
+        let nowhere = answers.iter().all(absent);
+        let mut told = answers
+            .into_iter()
+            .filter(|answer| nowhere || !absent(answer));
+        told.find(Result::is_err).unwrap_or(Ok(()))
     }
 }

@@ -20,6 +20,7 @@ use polyvirt_provider_kit::uuid::hex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedMutexGuard;
 
+use super::versions::notes_of;
 use super::{mark_of, part_of, volume_of};
 use crate::core::Core;
 use crate::rpc::Session;
@@ -92,6 +93,16 @@ impl<'a> Claim<'a> {
         self.clear(session).await
     }
 
+    /// Removes what is left of an image whose removal was cut short. Whether there was anything.
+    pub(super) async fn finish(&self, session: &Session) -> Result<bool> {
+        let _alone = self.turn().await;
+        let begun = self.pool.find(session, &self.volume()).await?.is_some();
+        if begun {
+            self.clear(session).await?;
+        }
+        Ok(begun)
+    }
+
     async fn is_whole(&self, session: &Session) -> Result<bool> {
         Ok(self.pool.find(session, &mark_of(self.id)).await?.is_some())
     }
@@ -100,9 +111,20 @@ impl<'a> Claim<'a> {
         let is_whole = self.is_whole(session).await?;
         self.pool.remove(session, &part_of(self.id)).await?;
         if !is_whole {
+            self.forget_version(session).await?;
             self.pool.remove(session, &volume_of(self.id)).await?;
         }
         self.pool.remove(session, &self.volume()).await
+    }
+
+    async fn forget_version(&self, session: &Session) -> Result<()> {
+        let begins = notes_of(self.id);
+        for volume in self.pool.list(session).await? {
+            if volume.name.starts_with(&begins) {
+                self.pool.remove(session, &volume.name).await?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -5,16 +5,15 @@
 
 mod ceph;
 mod claim;
+mod download;
 mod send;
+mod versions;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage};
+use polyvirt_contract::model::{ImageOrigin, ImageSource, PrepareImage, PreparedImage};
 use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
-use polyvirt_disks::fetch::{self, FetchError, Fetcher};
-use polyvirt_disks::format;
 use polyvirt_provider_kit::tasks::{Begun, Progress};
 use polyvirt_provider_kit::uuid::hex;
 use sha2::{Digest as _, Sha256};
@@ -26,6 +25,7 @@ use crate::storage::{self, Pool};
 pub(crate) use ceph::within;
 use claim::Claim;
 pub(crate) use claim::sweep;
+pub(crate) use versions::others;
 
 /// What the first part of the work, the download, counts for.
 const FETCHED: u8 = 50;
@@ -99,6 +99,7 @@ pub(crate) async fn for_vm(core: &Arc<Core>, image: &ImageSource, pool: &Pool) -
         let message = "The VM names no image that this provider knows; give a path in a storage pool, a URL, or the name of a prepared image";
         ProviderError::invalid("spec.imageRef", message)
     })?;
+    let source = versions::settle(core, &session, pool, source, image.pull).await?;
     let id = source.id.clone();
     begin(core, pool, source).done().await?;
     let session = core.session().await?;
@@ -140,6 +141,7 @@ pub(crate) async fn prepare(core: &Arc<Core>, request: &PrepareImage) -> Result<
     let source = asked.source(&session).await?.ok_or_else(|| {
         ProviderError::invalid("spec.source", "The image names no path and no URL")
     })?;
+    let source = versions::settle(core, &session, &pool, source, request.pull).await?;
     let mut answer = PreparedImage {
         id: ImageId::from(source.id.as_str()),
         path: pool.path(&volume_of(&source.id)),
@@ -191,6 +193,9 @@ pub(crate) async fn delete(core: &Arc<Core>, image: &PreparedImage) -> Result<()
         }
         if pool.find(&session, &mark_of(id)).await?.is_some() {
             return Claim::new(core, &pool, id).unmake(&session).await;
+        }
+        if Claim::new(core, &pool, id).finish(&session).await? {
+            return Ok(());
         }
     }
     Err(ProviderError::not_found(format!("The image {id}")))
@@ -335,67 +340,19 @@ async fn bring(
         Place::Volume(volume) => pool.copy(session, &target, volume).await,
         Place::Url(url, headers) => {
             let work = core.config.scratch.join(format!("polyvirt-{}", source.id));
-            let fetched = download(core, source, url, headers, &work, progress).await?;
-            send::send(session, pool, source, &fetched, progress).await?;
+            let file = work.join("source");
+            let from = (url.as_str(), headers);
+            let version = download::download(core, source, from, &file, progress).await?;
+            send::send(session, pool, source, &file, progress).await?;
             // What came is only in the way now.
             let _ = std::fs::remove_dir_all(&work);
-            Ok(())
+            match version {
+                Some(version) => {
+                    let note = versions::note_of(&source.id, &version);
+                    pool.write(session, &note, &[0; 512]).await
+                }
+                None => Ok(()),
+            }
         }
     }
-}
-
-async fn download(
-    core: &Core,
-    source: &Source,
-    url: &str,
-    headers: &BTreeMap<String, String>,
-    work: &Path,
-    progress: &Progress,
-) -> Result<PathBuf> {
-    let file = work.join("source");
-    let invalid = |field: &str, text: String| ProviderError::invalid(field, text);
-    std::fs::create_dir_all(work).map_err(|error| {
-        errors::internal(format!(
-            "No room for downloads at {}: {error}",
-            work.display()
-        ))
-    })?;
-    let checksum = fetch::Proof::parse(&source.checksum_type, &source.checksum);
-    let request = fetch::Request {
-        source: fetch::Source::parse(url).map_err(|e| invalid("spec.source", e.to_string()))?,
-        headers: Headers(headers.clone()),
-        checksum: checksum.map_err(|e| invalid("spec.source.checksum", e.to_string()))?,
-        max_bytes: format::MAX_VIRTUAL_BYTES,
-    };
-    if matches!(request.source, fetch::Source::File(_)) {
-        let text = "A file of the provider's own machine is no image; put it into a storage pool of the host";
-        return Err(invalid("spec.source", text.to_owned()));
-    }
-    let options = fetch::Options {
-        reach: core.config.image_hosts,
-        ..fetch::Options::default()
-    };
-    let told = |at: fetch::Progress| {
-        let whole = at.total.unwrap_or(u64::MAX).max(1);
-        let share = u128::from(at.bytes) * u128::from(FETCHED) / u128::from(whole);
-        progress.at(u8::try_from(share).unwrap_or(FETCHED));
-    };
-    let fetched = match Fetcher::new(options) {
-        Ok(fetcher) => fetcher.fetch(&request, &file, told).await,
-        Err(error) => Err(error),
-    };
-    fetched.map_err(|error| fetch_error(&error))?;
-    Ok(file)
-}
-
-fn fetch_error(error: &FetchError) -> ProviderError {
-    let (kind, field) = match error {
-        FetchError::Checksum { .. } | FetchError::Unlisted { .. } => {
-            (ErrorKind::Invalid, "spec.source.checksum")
-        }
-        FetchError::DiskFull { .. } => (ErrorKind::Exhausted, "spec.source"),
-        error if error.is_retryable() => (ErrorKind::Unavailable, "spec.source"),
-        _ => (ErrorKind::Invalid, "spec.source"),
-    };
-    ProviderError::new(kind, error.to_string()).at(field)
 }

@@ -66,22 +66,19 @@ impl Beginning<'_> {
 
     fn command(&self) -> Command {
         let mut command = Command::new("ip");
-        let disk = self.disk.display();
         command
             .args(["netns", "exec", self.name_space, "qemu-system-x86_64"])
-            .args("-machine q35 -accel tcg -cpu max -m 192 -display none -nodefaults -vga std".split(' '))
-            .args("-netdev user,id=n -device virtio-net-pci,netdev=n -device virtio-rng-pci -device virtio-balloon-pci -device virtio-serial-pci".split(' '))
-            .args(["-blockdev", &format!("driver=qcow2,node-name={DISK},file.driver=file,file.locking=off,file.filename={disk}")])
-            .args(["-device", &format!("virtio-blk-pci,drive={DISK}")])
-            .args(["-chardev", &format!("socket,id=s,server=on,wait=off,path={},logfile={}", self.file("serial"), self.file("log"))])
-            .args(["-serial", "chardev:s"])
-            .args(["-qmp", &format!("unix:{},server=on,wait=off", self.file("qmp"))]);
-        for port in 1..=ROOT_PORTS {
-            command.args([
-                "-device",
-                &format!("pcie-root-port,chassis={port},slot={port}"),
-            ]);
+            .args("-machine pc-q35-10.0,usb=off,memory-backend=pc.ram -accel tcg -cpu max -m 192 -nodefaults -no-user-config".split(' '))
+            .args(["-object", "memory-backend-ram,id=pc.ram,size=192M"]);
+        for port in 0..ROOT_PORTS {
+            let (slot, function) = (2 + port / 8, port % 8);
+            command.args(["-device", &format!("pcie-root-port,id=pci.{number},chassis={number},port={port},bus=pcie.0,multifunction=on,addr={slot:#x}.{function}", number = port + 1)]);
         }
+        self.hardware(&mut command);
+        command.args([
+            "-qmp",
+            &format!("unix:{},server=on,wait=off", self.file("qmp")),
+        ]);
         if self.incoming {
             command.args(["-incoming", "defer"]);
         }
@@ -94,6 +91,28 @@ impl Beginning<'_> {
             .stdout(Stdio::null())
             .stderr(Stdio::inherit());
         command
+    }
+
+    /// What our guests have, each where libvirt puts it: a card behind a port takes longer to load than one beside it.
+    fn hardware(&self, command: &mut Command) {
+        let (disk, seed) = (self.disk.display(), self.folder.join("seed.img"));
+        std::fs::write(&seed, vec![0; 1 << 20]).expect("written");
+        let socket = |end: &str| format!("server=on,wait=off,path={}", self.file(end));
+        let all = [
+            "-device virtio-serial-pci,id=serials,bus=pci.2".to_owned(),
+            format!("-chardev socket,id=agent,{}", socket("agent")),
+            "-device virtserialport,bus=serials.0,chardev=agent,name=org.qemu.guest_agent.0".to_owned(),
+            format!("-blockdev driver=qcow2,node-name={DISK},file.driver=file,file.locking=off,file.filename={disk}"),
+            format!("-device virtio-blk-pci,drive={DISK},bus=pci.3"),
+            format!("-blockdev driver=raw,node-name=seed,read-only=on,file.driver=file,file.filename={}", seed.display()),
+            "-device virtio-blk-pci,drive=seed,bus=pci.4".to_owned(),
+            "-netdev user,id=n -device virtio-net-pci,netdev=n,bus=pci.1".to_owned(),
+            format!("-chardev socket,id=s,logfile={},{} -serial chardev:s", self.file("log"), socket("serial")),
+            format!("-vnc unix:{} -device VGA,vgamem_mb=16,bus=pcie.0,addr=0x1", self.file("vnc")),
+            "-device virtio-balloon-pci,bus=pci.5".to_owned(),
+            "-object rng-random,id=rng,filename=/dev/urandom -device virtio-rng-pci,rng=rng,bus=pci.6".to_owned(),
+        ];
+        command.args(all.iter().flat_map(|line| line.split(' ')));
     }
 
     fn start(&self) -> Process {

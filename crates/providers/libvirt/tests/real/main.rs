@@ -34,6 +34,7 @@ mod moving;
 mod openssh;
 mod pair;
 mod pools;
+mod pull;
 mod rest;
 mod sasl;
 mod ssh;

@@ -58,15 +58,15 @@ fn volumes_become_disks() {
 }
 
 #[test]
-fn gpus_are_counted_or_named() {
+fn gpus_are_asked_for_or_named() {
     let gpu =
         json!({"devices": [{"type": "gpu", "vendor": "nvidia", "model": "tesla-t4", "count": 2}]});
     let found = of(gpu.clone()).unwrap().vm.spec;
-    let config = found.resources.unwrap().gpu.unwrap();
-    assert_eq!(
-        (config.count, config.type_.as_deref()),
-        (2, Some("tesla-t4"))
-    );
+    let wanted = serde_json::to_value(found.resources.unwrap()).unwrap();
+    let gpus = json!({"devices": [
+        {"name": "device-1", "type": "gpu", "vendor": "nvidia", "model": "tesla-t4", "count": 2},
+    ]});
+    assert_eq!(wanted, gpus);
     let there = World::on(ProviderType::Kubevirt)
         .lower(&made_of(&gpu))
         .unwrap()
@@ -88,30 +88,65 @@ fn gpus_are_counted_or_named() {
     );
 }
 
-#[test]
-fn devices_that_only_kubevirt_gives_are_told_elsewhere() {
-    let devices = json!({"devices": [
+fn three_kinds() -> Value {
+    json!({"devices": [
         {"type": "gpu", "vendor": "nvidia", "model": "a100"},
         {"type": "gpu", "vendor": "amd", "model": "mi300"},
         {"type": "pci", "model": "intel.com/qat"},
-    ]});
-    let found = of(devices.clone()).unwrap();
+        {"type": "fpga"},
+    ]})
+}
+
+#[test]
+fn devices_of_every_kind_are_asked_for() {
+    let found = of(three_kinds()).unwrap();
+    assert_eq!(found.ignored, Vec::<String>::new());
+    let wanted = serde_json::to_value(found.vm.spec.resources.unwrap()).unwrap();
     assert_eq!(
-        found.ignored,
-        [
-            "spec.template.spec.devices[1]",
-            "spec.template.spec.devices[2]"
-        ]
+        wanted["devices"],
+        json!([
+            {"name": "device-1", "type": "gpu", "vendor": "nvidia", "model": "a100", "count": 1},
+            {"name": "device-2", "type": "gpu", "vendor": "amd", "model": "mi300", "count": 1},
+            {"name": "device-3", "model": "intel.com/qat", "count": 1},
+            {"name": "device-4", "model": "fpga", "count": 1},
+        ])
     );
     let there = World::on(ProviderType::Kubevirt)
-        .lower(&made_of(&devices))
+        .lower(&made_of(&three_kinds()))
         .unwrap();
     let options = KubevirtOptions::of(&there.vm.spec.class.unwrap().extra_config).unwrap();
     assert_eq!(options.host_devices[0].device_name, "intel.com/qat");
     assert_eq!(options.gpus.len(), 2);
-    assert_eq!(there.ignored, Vec::<String>::new());
     let none = json!({"devices": [{"type": "gpu", "count": 0}]});
     assert_eq!(refused(none), "spec.template.spec.devices[0].count");
+    let nine = vec![json!({"type": "gpu"}); 9];
+    let nine = json!({ "devices": nine });
+    assert_eq!(refused(nine), "spec.template.spec.devices");
+}
+
+#[test]
+fn devices_that_come_after_the_vm_do_nothing_and_are_told() {
+    let one = json!({"devices": [{"type": "gpu", "vendor": "nvidia", "model": "a100"}]});
+    let mut first = of(one).unwrap().vm;
+    let waits = World {
+        before: Some(first.clone()),
+        ..World::default()
+    };
+    let found = waits.lower(&made_of(&three_kinds())).unwrap();
+    assert_eq!(found.vm.spec.resources.unwrap().devices.len(), 4);
+    assert_eq!(found.ignored, Vec::<String>::new());
+    first.status = Some(infra::VirtualMachineStatus {
+        id: Some("vm-1".to_owned()),
+        ..infra::VirtualMachineStatus::default()
+    });
+    let exists = World {
+        before: Some(first.clone()),
+        ..World::default()
+    };
+    let found = exists.lower(&made_of(&three_kinds())).unwrap();
+    assert_eq!(found.vm.spec.resources, first.spec.resources);
+    let late = |index: usize| format!("spec.template.spec.devices[{index}]");
+    assert_eq!(found.ignored, [late(1), late(2), late(3)]);
 }
 
 #[test]

@@ -16,9 +16,15 @@ fn readme() -> Value {
     ])
 }
 
+fn two_bridges() -> Value {
+    let mut networks = readme();
+    networks[1]["type"] = json!("bridge");
+    networks
+}
+
 #[test]
 fn several_interfaces_get_a_network_each() {
-    let found = on(&World::default(), readme()).unwrap();
+    let found = on(&World::default(), two_bridges()).unwrap();
     let cards = serde_json::to_value(&found.vm.spec.networks).unwrap();
     assert_eq!(
         cards,
@@ -53,8 +59,51 @@ fn several_interfaces_get_a_network_each() {
             .iter()
             .all(|n| n.metadata.owner_references.is_some())
     );
-    assert_eq!(found.ignored, ["spec.template.spec.networks[1].type"]);
+    assert_eq!(found.ignored, Vec::<String>::new());
     assert_eq!(found.vm.spec.network_data, None);
+}
+
+#[test]
+fn an_sr_iov_network_is_a_virtual_function_of_the_host() {
+    for kind in [
+        ProviderType::Libvirt,
+        ProviderType::Qemu,
+        ProviderType::Mock,
+    ] {
+        let found = on(&World::on(kind), readme()).unwrap();
+        let names: Vec<_> = found.vm.spec.networks.iter().map(|n| &n.name).collect();
+        assert_eq!(names, ["management"], "{kind:?}");
+        assert_eq!(found.networks.len(), 1, "no object for it");
+        let wanted = serde_json::to_value(found.vm.spec.resources.unwrap()).unwrap();
+        let function = json!({"name": "nic-data", "type": "sriov", "model": "data", "count": 1});
+        assert_eq!(wanted, json!({"devices": [function]}));
+        assert_eq!(found.ignored, Vec::<String>::new());
+    }
+    let fixed = json!([{"name": "data", "type": "sr-iov",
+        "ipv4": {"method": "static", "address": "10.0.0.2/8"}, "ipv6": {"method": "auto"}}]);
+    let found = on(&World::default(), fixed).unwrap();
+    let field = |family: &str| format!("spec.template.spec.networks[0].{family}");
+    assert_eq!(found.ignored, [field("ipv4"), field("ipv6")]);
+    let elsewhere = on(&World::on(ProviderType::Vsphere), readme()).unwrap();
+    assert_eq!(elsewhere.vm.spec.networks.len(), 2);
+    assert_eq!(elsewhere.ignored, ["spec.template.spec.networks[1].type"]);
+}
+
+#[test]
+fn an_sr_iov_network_that_somebody_made_or_that_is_plugged_in_stays_a_card() {
+    let made = World {
+        networks: vec!["data"],
+        ..World::default()
+    };
+    let first = on(&made, readme()).unwrap();
+    assert_eq!(first.vm.spec.networks.len(), 2);
+    assert_eq!(first.vm.spec.resources, None);
+    assert_eq!(first.ignored, ["spec.template.spec.networks[1].type"]);
+    let later = World {
+        before: Some(first.vm.clone()),
+        ..World::default()
+    };
+    assert_eq!(on(&later, readme()).unwrap().vm.spec, first.vm.spec);
 }
 
 #[test]
@@ -81,13 +130,13 @@ fn a_network_that_somebody_made_is_used() {
 
 #[test]
 fn a_card_stays_where_it_was_plugged_in() {
-    let first = on(&World::default(), readme()).unwrap();
+    let first = on(&World::default(), two_bridges()).unwrap();
     let later = World {
         networks: vec!["data"],
         before: Some(first.vm.clone()),
         ..World::default()
     };
-    let found = on(&later, readme()).unwrap();
+    let found = on(&later, two_bridges()).unwrap();
     assert_eq!(found.vm.spec, first.vm.spec);
     assert_eq!(found.networks, first.networks);
 }

@@ -15,11 +15,19 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Passes over the memory after which a guest that may fetch the rest does so.
 const PASSES: u64 = 2;
 
-/// How long the guest may be expected to stand still before it is stopped: a third of what QEMU allows by itself, for what
-/// libvirt and we ask of both hosts comes on top. One that is not that quiet after so many passes gets QEMU's own time.
-const AT_FIRST: Duration = Duration::from_millis(100);
-const AFTER_ALL: Duration = Duration::from_millis(300);
-const PATIENT_PASSES: u64 = 6;
+/// For how long memory may still be sent when the guest is stopped, by the passes over it that were not enough for less. QEMU
+/// allows 300 ms by itself, and a guest on a fast link is then stopped with half of its memory still to come.
+const AIMS: [(u64, Duration); 3] = [
+    (0, Duration::from_millis(20)),
+    (3, Duration::from_millis(100)),
+    (6, Duration::from_millis(300)),
+];
+
+/// What to aim at after so many passes.
+fn aim_after(passes: u64) -> Duration {
+    let due = AIMS.iter().rev().find(|(after, _)| passes > *after);
+    due.map_or(AIMS[0].1, |(_, aim)| *aim)
+}
 
 /// Why a guest is called back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +88,7 @@ impl Follow<'_> {
 
     /// To be asked for before the guest is sent.
     pub(super) async fn aim_low(&self) {
-        self.aim(AT_FIRST).await;
+        self.aim(AIMS[0].1).await;
     }
 
     async fn aim(&self, most: Duration) {
@@ -92,7 +100,7 @@ impl Follow<'_> {
     async fn look_on(&self) -> CallBack {
         let mut moved = (0, Instant::now());
         let mut fetches = !self.post_copy;
-        let mut is_patient = true;
+        let mut aim = aim_after(0);
         loop {
             tokio::time::sleep(EVERY).await;
             let Ok((_, job)) = self.session.job(self.domain, 0).await else {
@@ -107,9 +115,10 @@ impl Follow<'_> {
                 return CallBack::Stalled(self.stall);
             }
             let passes = job.number("memory_iteration").unwrap_or(0);
-            if is_patient && passes > PATIENT_PASSES {
-                is_patient = false;
-                self.aim(AFTER_ALL).await;
+            let due = aim_after(passes);
+            if due > aim {
+                aim = due;
+                self.aim(aim).await;
             }
             if !fetches && passes > PASSES {
                 fetches = self.fetch().await;
@@ -186,6 +195,14 @@ mod tests {
         assert_eq!(percent(&told), Some(74));
         told.remaining_bytes = Some(0);
         assert_eq!(percent(&told), Some(99));
+    }
+
+    #[test]
+    fn a_guest_that_writes_much_may_stand_still_longer() {
+        let aims: Vec<_> = [0, 1, 3, 4, 6, 7, 90]
+            .map(|passes| aim_after(passes).as_millis())
+            .into();
+        assert_eq!(aims, [20, 20, 20, 100, 100, 300, 300]);
     }
 
     #[test]

@@ -1,0 +1,170 @@
+//! Images whose origin changes: who looks there, and what VMs of before keep.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use polyvirt_contract::model::{
+    CreateVm, Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage, Pull,
+};
+use polyvirt_contract::{ErrorKind, Provider as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use crate::lab::Lab;
+
+/// What a web server has at its one address: bytes, and the tag that tells them from others.
+type Content = Arc<Mutex<(Vec<u8>, &'static str)>>;
+
+struct Origin {
+    url: String,
+    content: Content,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Origin {
+    async fn start(content: Vec<u8>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/disk", listener.local_addr().expect("an address"));
+        let origin = Self {
+            url,
+            content: Arc::new(Mutex::new((content, "\"1\""))),
+            asked: Arc::default(),
+        };
+        let (content, asked) = (origin.content.clone(), origin.asked.clone());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = vec![0; 8192];
+                let length = stream.read(&mut head).await.unwrap_or_default();
+                let head = String::from_utf8_lossy(&head[..length]).into_owned();
+                let verb = head.split(' ').next().unwrap_or_default().to_owned();
+                let (body, tag) = content.lock().expect("whole").clone();
+                let mut answer = format!(
+                    "HTTP/1.1 200 OK\r\netag: {tag}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    body.len()
+                )
+                .into_bytes();
+                if verb == "GET" {
+                    answer.extend(body);
+                }
+                asked.lock().expect("whole").push(verb);
+                // A client that hangs up early is its own business.
+                let _ = stream.write_all(&answer).await;
+            }
+        });
+        origin
+    }
+
+    fn change(&self, content: Vec<u8>, tag: &'static str) {
+        *self.content.lock().expect("whole") = (content, tag);
+    }
+
+    fn downloads(&self) -> usize {
+        let asked = self.asked.lock().expect("whole");
+        asked.iter().filter(|verb| *verb == "GET").count()
+    }
+
+    fn request(&self, pull: Pull) -> PrepareImage {
+        PrepareImage {
+            target_name: "image".to_owned(),
+            origin: ImageOrigin::Http {
+                url: self.url.clone(),
+                headers: Headers::default(),
+            },
+            checksum: String::new(),
+            checksum_type: "sha256".to_owned(),
+            storage_hint: String::new(),
+            pull,
+        }
+    }
+
+    fn vm(&self, lab: &Lab, name: &str, number: u32, pull: Pull) -> CreateVm {
+        let image = ImageSource {
+            url: self.url.clone(),
+            pull,
+            ..ImageSource::default()
+        };
+        CreateVm {
+            image,
+            ..lab.desired(name, number)
+        }
+    }
+}
+
+/// A disk that nothing boots from, so large.
+fn disk(folder: &Path, size: &str) -> Vec<u8> {
+    let file = folder.join("disk.qcow2");
+    let made = std::process::Command::new("qemu-img")
+        .args(["create", "-q", "-f", "qcow2"])
+        .arg(&file)
+        .arg(size)
+        .status();
+    assert!(made.expect("qemu-img").success());
+    std::fs::read(&file).expect("a disk")
+}
+
+/// Waits until the image is whole.
+async fn prepared(lab: &Lab, request: PrepareImage) -> PreparedImage {
+    loop {
+        let answer = lab.provider.image_prepare(request.clone()).await;
+        let answer = answer.expect("accepted");
+        if answer.task.is_none() {
+            return answer;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+fn images(lab: &Lab) -> Vec<String> {
+    lab.host.virsh(&["pool-refresh", "default"]);
+    let volumes = lab.host.volumes("default").into_iter();
+    volumes.filter(|name| name.starts_with("img-")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_changed_is_fetched_when_that_is_asked_for_and_old_versions_stay() {
+    let lab = Lab::new().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let origin = Origin::start(disk(folder.path(), "2M")).await;
+    let first = prepared(&lab, origin.request(Pull::IfNotPresent)).await;
+    assert_eq!(prepared(&lab, origin.request(Pull::Always)).await, first);
+    assert_eq!(origin.downloads(), 1, "it has not changed");
+
+    let vm = origin.vm(&lab, "old", 1, Pull::IfNotPresent);
+    let vm = lab.create(&vm).await;
+    origin.change(disk(folder.path(), "3M"), "\"2\"");
+    let same = prepared(&lab, origin.request(Pull::IfNotPresent)).await;
+    assert_eq!(same, first, "nobody has looked");
+    let second = prepared(&lab, origin.request(Pull::Always)).await;
+    assert_ne!(second, first);
+    assert!(Path::new(&first.path).exists(), "a VM is built upon it");
+    let newest = prepared(&lab, origin.request(Pull::IfNotPresent)).await;
+    assert_eq!(newest, second, "the newest that is here");
+    assert_eq!(prepared(&lab, origin.request(Pull::Always)).await, second);
+    assert_eq!(origin.downloads(), 2);
+
+    // The versions go together, but for what a VM needs.
+    let gone = lab.provider.image_delete(&second).await;
+    gone.expect("nobody needs it");
+    assert!(!Path::new(&second.path).exists());
+    assert!(Path::new(&first.path).exists(), "a VM is built upon it");
+    lab.delete(&vm).await;
+    let gone = lab.provider.image_delete(&first).await;
+    gone.expect("nobody needs it");
+    assert_eq!(images(&lab), Vec::<String>::new(), "nothing is left");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vm_that_may_not_fetch_its_image_needs_it_to_be_here() {
+    let lab = Lab::new().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let origin = Origin::start(disk(folder.path(), "2M")).await;
+    let strict = origin.vm(&lab, "strict", 1, Pull::Never);
+    let answer = lab.provider.create(strict.clone()).await;
+    let answer = lab.ended(answer.map(|created| created.task)).await;
+    let error = answer.expect_err("it is not here");
+    assert_eq!(error.kind, ErrorKind::Precondition, "{error}");
+    assert_eq!(error.field.as_deref(), Some("spec.imagePullPolicy"));
+    assert_eq!(origin.downloads(), 0);
+    prepared(&lab, origin.request(Pull::IfNotPresent)).await;
+    lab.create(&strict).await;
+}
