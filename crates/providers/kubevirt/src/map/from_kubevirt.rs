@@ -84,22 +84,22 @@ impl Known<'_> {
     /// field is seen by comparing.
     fn restart_required(&self) -> Vec<String> {
         let moves = self.vm.printable == "Migrating";
-        let is_held = |i: &&InstanceFacts| self.vm.needs_restart || (i.awaits_move && !moves);
+        let is_held = |i: &&InstanceFacts| {
+            let cold = i.is_up() && i.lacks_cold_cards(self.vm);
+            self.vm.needs_restart || cold || (i.awaits_move && !moves)
+        };
         let Some(instance) = self.instance.filter(is_held) else {
             return Vec::new();
         };
         let (wants, has) = (self.vm.size, instance.size);
-        let plugged = |(volume, _): &(String, String)| instance.volumes.contains(volume);
-        let disks = !self.vm.disks.iter().all(plugged);
-        let cards = names(&self.vm.cards) != names(&instance.cards);
         let differs = [
             ("spec.resources.cpu", wants.cpu != has.cpu),
             (
                 "spec.resources.memoryMiB",
                 wants.memory_mib != has.memory_mib,
             ),
-            ("spec.disks", disks),
-            ("spec.networks", cards),
+            ("spec.disks", !instance.has_disks(self.vm)),
+            ("spec.networks", !instance.has_cards(self.vm)),
         ];
         let found: Vec<String> = differs
             .iter()
@@ -151,10 +151,6 @@ impl Known<'_> {
         let cards = self.instance.into_iter().flat_map(|i| &i.card_ips);
         cards.map(|(card, ips)| (format!("{}{card}", details::IPS_OF_CARD), ips.join(",")))
     }
-}
-
-fn names(cards: &[NicState]) -> Vec<&str> {
-    cards.iter().map(|card| card.name.as_str()).collect()
 }
 
 impl InstanceFacts {
