@@ -121,7 +121,7 @@ impl Known<'_> {
     }
 
     fn details(&self) -> BTreeMap<String, String> {
-        let guest = |text: fn(&InstanceFacts) -> &String| self.instance.map(|i| text(i).clone());
+        let guest = |text: fn(&InstanceFacts) -> &String| self.living().map(|i| text(i).clone());
         let root = self.vm.disks.first().map(|(_, claim)| claim.clone());
         let plain = [
             (details::PRINTABLE_STATUS, Some(self.printable().to_owned())),
@@ -136,10 +136,18 @@ impl Known<'_> {
         plain.chain(self.card_ips()).collect()
     }
 
+    /// The machine, unless it has ended and only its object is left for a moment.
+    fn living(&self) -> Option<&InstanceFacts> {
+        let ended = |instance: &&InstanceFacts| {
+            matches!(instance.phase.as_str(), "Succeeded" | "Failed")
+        };
+        self.instance.filter(|instance| !ended(instance))
+    }
+
     /// KubeVirt's word for the state. The instance is heard first and the VirtualMachine's word comes after it, when nothing that
     /// is worth a write changes any more: so the word is taken for what it will be.
     fn printable(&self) -> &str {
-        let phase = self.instance.map(|instance| instance.phase.as_str());
+        let phase = self.living().map(|instance| instance.phase.as_str());
         match (self.vm.printable.as_str(), phase) {
             ("Starting" | "Provisioning" | "WaitingForVolumeBinding", Some("Running")) => "Running",
             ("Running" | "Stopping", None) => "Stopped",
@@ -148,7 +156,7 @@ impl Known<'_> {
     }
 
     fn card_ips(&self) -> impl Iterator<Item = (String, String)> {
-        let cards = self.instance.into_iter().flat_map(|i| &i.card_ips);
+        let cards = self.living().into_iter().flat_map(|i| &i.card_ips);
         cards.map(|(card, ips)| (format!("{}{card}", details::IPS_OF_CARD), ips.join(",")))
     }
 }

@@ -20,7 +20,7 @@ use crate::map::layout::Disk;
 use crate::map::to_kubevirt::{Making, Run, claim_of};
 use crate::vm::create::Plan;
 use crate::vm::plug::Way;
-use crate::vm::{Core, look, mark_claims, plug};
+use crate::vm::{Core, delete, look, mark_claims, plug};
 use crate::{quantity, storage};
 
 /// How long KubeVirt may take to say whether a change waits for a restart.
@@ -53,7 +53,7 @@ pub(crate) async fn reconfigure(
     plan.provide(core, &uid, &there).await?;
     let way = plug::way(core, &plan, &live).await?;
     let bare = label(&live, IDENTITY).map(str::to_owned);
-    let applied = apply(core, vm, &plan, live, way).await?;
+    let applied = apply(core, vm, &plan, live.clone(), way).await?;
     if label(&applied, IDENTITY) != bare.as_deref() {
         // An unmarked VM has got the mark of whoever asks, and so do its claims.
         let marks = plan.anchor(&uid).marks;
@@ -67,12 +67,16 @@ pub(crate) async fn reconfigure(
     }
     take_away(core, &applied, &claims).await?;
     if way == Way::Off {
+        delete::left_networks(core, &plan.key, &live).await?;
         return Ok(None);
     }
     let generation = applied.metadata.generation.unwrap_or(0);
     let name = format!("reconfigure {} {generation}", plan.key);
     let core_of_task = core.clone();
-    let work = async move { arrive(&core_of_task, &plan.key, &applied).await };
+    let work = async move {
+        arrive(&core_of_task, &plan.key, &applied).await?;
+        delete::left_networks(&core_of_task, &plan.key, &live).await
+    };
     core.begin(&name, |_| work).answer().await
 }
 

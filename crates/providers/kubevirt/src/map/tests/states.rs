@@ -1,5 +1,6 @@
 //! What KubeVirt's answers mean.
 
+use polyvirt_api::kubevirt::details;
 use polyvirt_contract::model::{PowerState, Stage};
 use serde_json::{Value, json};
 
@@ -110,6 +111,30 @@ fn every_printable_status_has_a_meaning() {
     paused.is_paused = true;
     let vm = vm_facts(json!({"printableStatus": "Paused"}));
     assert_eq!(state(&vm, Some(&paused)).power, PowerState::Suspended);
+}
+
+/// The last word about a machine that was stopped is the right one: what comes after it changes nothing that is worth a write.
+#[test]
+fn a_machine_that_has_ended_says_nothing_of_itself() {
+    for (printable, phase, says) in [
+        ("Running", Some("Succeeded"), "Stopped"),
+        ("Stopping", Some("Succeeded"), "Stopped"),
+        ("Stopping", Some("Failed"), "Stopped"),
+        ("Stopping", None, "Stopped"),
+        ("Stopping", Some("Running"), "Stopping"),
+        ("CrashLoopBackOff", Some("Failed"), "CrashLoopBackOff"),
+    ] {
+        let vm = vm_facts(json!({"printableStatus": printable}));
+        let mut machine = instance(phase.unwrap_or_default());
+        machine.guest_os = "Linux".to_owned();
+        machine.card_ips = vec![("net".to_owned(), vec!["10.0.0.1".to_owned()])];
+        let details = state(&vm, phase.map(|_| &machine)).details;
+        let told = |key: &str| details.get(key).map(String::as_str);
+        assert_eq!(told(details::PRINTABLE_STATUS), Some(says), "{printable}");
+        let runs = phase == Some("Running");
+        assert_eq!(told(details::GUEST_OS).is_some(), runs, "{printable}");
+        assert_eq!(told("kubevirt.ips.net").is_some(), runs, "{printable}");
+    }
 }
 
 #[test]
