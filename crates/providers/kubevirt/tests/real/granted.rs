@@ -8,8 +8,10 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use polyvirt_api::kubevirt::{Attachment, KubevirtOptions, NetworkOption};
-use polyvirt_contract::Provider as _;
-use polyvirt_contract::model::{ConsoleKind, MigrateVm, NicSpec, PowerOp, PowerState};
+use polyvirt_contract::model::{
+    ConsoleKind, DiskSpec, MigrateVm, NicSpec, PowerOp, PowerState,
+};
+use polyvirt_contract::{Provider as _, RequestId};
 use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig};
 use polyvirt_testkit::audit::{self, Entry};
 use polyvirt_testkit::ControlPlane;
@@ -36,7 +38,7 @@ fn rules() -> Vec<Value> {
         .collect();
     let mut rules: Vec<Value> = serde_saphyr::from_str(&yaml).expect("rules");
     assert!(rules.len() > 10, "{rules:?}");
-    let secrets = ["get", "list", "watch", "create", "patch", "delete"];
+    let secrets = ["get", "list", "create", "patch", "delete"];
     rules.push(json!({"apiGroups": [""], "resources": ["secrets"], "verbs": secrets}));
     rules
 }
@@ -56,8 +58,9 @@ async fn grant(client: &Client) {
         let kind = object["kind"].as_str().expect("a kind");
         let kind = GroupVersionKind::gvk(group, "v1", kind);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-        let applied = api.patch(USER, &PatchParams::apply("test"), &Patch::Apply(&object));
-        applied.await.expect("granted");
+        let params = PatchParams::apply("test");
+        let applied = api.patch(USER, &params, &Patch::Apply(&object)).await;
+        applied.expect("granted");
     }
 }
 
@@ -83,7 +86,13 @@ async fn the_rest(lab: &Lab) {
         name: "lan".to_owned(),
         ..NicSpec::default()
     });
-    let vm = lab.running(with_options(wish, &options)).await;
+    let mut wish = with_options(wish, &options);
+    let vm = lab.running(wish.clone()).await;
+    for disks in [vec![DiskSpec { name: "data".to_owned(), size_gib: 1, ..DiskSpec::default() }], Vec::new()] {
+        wish.disks = disks;
+        let changed = lab.provider.reconfigure(&vm, wish.clone()).await;
+        lab.done(changed.expect("accepted")).await;
+    }
     lab.provider.usage().await.expect("told");
     for kind in [ConsoleKind::Serial, ConsoleKind::Vnc] {
         drop(lab.provider.console(&vm, kind).await.expect("attached"));
@@ -94,6 +103,14 @@ async fn the_rest(lab: &Lab) {
     };
     let moved = lab.provider.migrate(&vm, limited).await;
     lab.done(moved.expect("accepted")).await;
+    let second = MigrateVm {
+        request: RequestId::non_empty("second"),
+        ..MigrateVm::default()
+    };
+    let request = second.request.clone().expect("a name");
+    lab.provider.migrate(&vm, second).await.expect("accepted");
+    let stopped = lab.provider.cancel_migration(&vm, &request).await;
+    stopped.expect("it had not ended");
     lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
     lab.done(lab.provider.delete(&vm).await.expect("accepted"))
         .await;
@@ -139,8 +156,8 @@ async fn the_chart_grants_what_is_used_and_no_more() {
     let client = plane.client_as(USER, &["system:authenticated"]);
     let config = KubevirtConfig::from_url("kubevirt://kubeconfig").expect("readable");
     lab.provider = Kubevirt::with_client(client.expect("a client"), &config);
-    let report = polyvirt_conformance::run(lab.provider.clone(), &crate::conformance::profile());
-    let report = report.await;
+    let profile = crate::conformance::profile();
+    let report = polyvirt_conformance::run(lab.provider.clone(), &profile).await;
     assert!(report.conforms(), "{report}");
     the_rest(&lab).await;
     let administrator = crate::lab::provider_on(&plane, "kubevirt://kubeconfig").await;
