@@ -21,11 +21,25 @@ use crate::lab::{Lab, PATIENCE, synced, with_options};
 
 const USER: &str = "of-the-chart";
 
-/// Rights that are not seen here, and who needs them.
-const UNSEEN: &[(&str, &str)] = &[(
-    "cdi.kubevirt.io/datavolumes/source create",
-    "CDI asks whether the account has it, when a disk is a copy of one in another namespace",
-)];
+/// Rights that are not always seen here, and who needs them.
+const UNSEEN: &[(&str, &str)] = &[
+    (
+        "cdi.kubevirt.io/datavolumes/source create",
+        "CDI asks whether the account has it, when a disk is a copy of one in another namespace",
+    ),
+    (
+        "snapshot.kubevirt.io/virtualmachinerestores watch",
+        "who waits for a restore that is not over at the first look",
+    ),
+    (
+        "clone.kubevirt.io/virtualmachineclones watch",
+        "who waits for a copy that is not over at the first look",
+    ),
+    (
+        "kubevirt.io/virtualmachineinstancemigrations watch",
+        "who waits for a move that is not over at the first look",
+    ),
+];
 
 /// The rules between the switch of the chart and its end, in both of its lists, and that for Secrets, which has no switch.
 fn rules() -> Vec<Value> {
