@@ -46,23 +46,23 @@
 # providers/kubevirt/src/migrate
 - apiGroups: [migrations.kubevirt.io]
   resources: [migrationpolicies]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, create, patch, delete]
 # providers/kubevirt/src/inventory.rs
 - apiGroups: [""]
   resources: [nodes]
-  verbs: [get, list]
+  verbs: [list]
 # providers/kubevirt/src/inventory.rs
 - apiGroups: [storage.k8s.io]
   resources: [storageclasses]
-  verbs: [get, list]
+  verbs: [list]
 # providers/kubevirt/src/inventory.rs
 - apiGroups: [cdi.kubevirt.io]
   resources: [storageprofiles]
-  verbs: [get, list]
+  verbs: [list]
 # providers/kubevirt/src/inventory.rs
 - apiGroups: [kubevirt.io]
   resources: [kubevirts]
-  verbs: [get, list]
+  verbs: [list]
 {{- end }}
 {{- end -}}
 
@@ -207,8 +207,12 @@
 {{- if .Values.rbac.kubevirt }}
 # providers/kubevirt/src/vm
 - apiGroups: [kubevirt.io]
-  resources: [virtualmachines, virtualmachineinstances]
+  resources: [virtualmachines]
   verbs: [get, list, watch, create, patch, delete]
+# providers/kubevirt/src/vm
+- apiGroups: [kubevirt.io]
+  resources: [virtualmachineinstances]
+  verbs: [get, list, watch, delete]
 # providers/kubevirt/src/vm
 - apiGroups: [cdi.kubevirt.io]
   resources: [datavolumes]
@@ -224,7 +228,7 @@
 # providers/kubevirt/src/vm
 - apiGroups: [k8s.cni.cncf.io]
   resources: [network-attachment-definitions]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, create, patch, delete]
 # providers/kubevirt/src/subresource.rs
 - apiGroups: [subresources.kubevirt.io]
   resources: [virtualmachines/stop, virtualmachineinstances/pause, virtualmachineinstances/unpause, virtualmachineinstances/addvolume, virtualmachineinstances/removevolume]

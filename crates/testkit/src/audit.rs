@@ -109,6 +109,7 @@ struct Event {
     verb: String,
     #[serde(default)]
     user: User,
+    impersonated_user: Option<User>,
     #[serde(default)]
     user_agent: String,
     #[serde(default)]
@@ -149,7 +150,7 @@ impl From<Event> for Entry {
         };
         Self {
             verb: event.verb,
-            user: event.user.username,
+            user: event.impersonated_user.unwrap_or(event.user).username,
             user_agent: event.user_agent,
             group: object.group,
             resource,

@@ -47,7 +47,7 @@ pub enum Sighting {
 pub enum AssignError {
     /// Nothing to choose from.
     #[error(
-        "Machine {0} has no KubevirtConfig reference and no KubevirtConfigs are available. Create one, with the Secret that it names"
+        "Machine {0} has no KubevirtConfig reference and no KubevirtConfigs are available. Create one, with the Secret that it names, where KUBEVIRT_CONFIGS_NAMESPACE of the manager says (in default, if it says nothing)"
     )]
     None(String),
     /// More than one to choose from.
@@ -79,7 +79,7 @@ pub enum AssignError {
     },
     /// What is named does not exist.
     #[error(
-        "Failed to get KubeVirt client for machine: {by}: There is no KubevirtConfig {name}. Create it, or correct the name"
+        "Failed to get KubeVirt client for machine: {by}: There is no KubevirtConfig {name} where KUBEVIRT_CONFIGS_NAMESPACE of the manager says (in default, if it says nothing). Create it, or correct the name"
     )]
     Missing {
         /// Where it is named.

@@ -1,5 +1,8 @@
 //! The end of Machines.
 
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
 use polyvirt_api::infra::VirtualMachine;
 use polyvirt_api::vitistack::{Machine, NetworkConfiguration};
 use serde_json::json;
@@ -68,4 +71,25 @@ async fn a_silent_cluster_keeps_the_machine_until_it_is_forced() {
     let force = json!({"metadata": {"annotations": {"vitistack.io/force-delete": "true"}}});
     world.merge::<Machine>("web", force).await;
     world.gone::<Machine>("web").await;
+    let told = left_behind(&world).await;
+    assert!(told.contains("VirtualMachine vm-web"), "{told}");
+    assert!(told.contains("the cluster of KubevirtConfig east"), "{told}");
+    assert!(told.contains("-l vitistack.io/machine=web"), "{told}");
+}
+
+/// What the event says that tells what may remain.
+async fn left_behind(world: &World) -> String {
+    let api: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    for _ in 0..200 {
+        let all = api.list(&ListParams::default()).await.expect("events");
+        let of_machine = |event: &Event| {
+            let about = event.regarding.as_ref().and_then(|r| r.kind.clone());
+            about.as_deref() == Some("Machine") && event.reason.as_deref() == Some("ForceDeleted")
+        };
+        if let Some(event) = all.items.into_iter().find(of_machine) {
+            return event.note.unwrap_or_default();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("nobody tells what may remain");
 }

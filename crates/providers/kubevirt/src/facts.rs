@@ -1,5 +1,7 @@
 //! What is worth remembering of an object: a tenth of its size, and already read.
 
+use std::collections::BTreeSet;
+
 use kube::core::DynamicObject;
 use polyvirt_contract::model::{GuestDisks, NicState, Owner, SnapshotState};
 use serde_json::Value;
@@ -35,7 +37,10 @@ pub(crate) struct VmFacts {
     pub(crate) size: Size,
     /// Volume and claim; the first is the first disk.
     pub(crate) disks: Vec<(String, String)>,
+    /// Those that are on their way out are none.
     pub(crate) cards: Vec<NicState>,
+    /// Names of cards that come with a start only.
+    pub(crate) cold_cards: Vec<String>,
     pub(crate) needs_restart: bool,
     /// What KubeVirt says is wrong; empty if nothing.
     pub(crate) trouble: String,
@@ -52,8 +57,12 @@ pub(crate) struct InstanceFacts {
     pub(crate) node: String,
     pub(crate) ips: Vec<String>,
     pub(crate) size: Size,
-    pub(crate) volumes: Vec<String>,
+    /// Volumes of its disks.
+    pub(crate) disks: Vec<String>,
+    /// Cards that are in it.
     pub(crate) cards: Vec<NicState>,
+    /// Names of cards that it has or gets.
+    pub(crate) named_cards: Vec<String>,
     /// All addresses of each card, by the card's name.
     pub(crate) card_ips: Vec<(String, Vec<String>)>,
     pub(crate) guest_os: String,
@@ -122,8 +131,9 @@ impl VmFacts {
             trouble: trouble(data, &printable),
             printable,
             size: spec_size(data, DOMAIN),
-            disks: disks(data),
+            disks: disks(data, "/spec/template/spec"),
             cards: cards(items(data, &format!("{DOMAIN}/devices/interfaces"))),
+            cold_cards: cold_cards(items(data, &format!("{DOMAIN}/devices/interfaces"))),
             needs_restart: has_condition(data, "RestartRequired"),
             last_request: annotation(object, LAST_REQUEST)
                 .unwrap_or_default()
@@ -133,8 +143,8 @@ impl VmFacts {
 }
 
 /// Disks with a claim, in the order of the machine; media that come and go are none.
-fn disks(data: &Value) -> Vec<(String, String)> {
-    let volumes = items(data, "/spec/template/spec/volumes");
+fn disks(data: &Value, spec: &str) -> Vec<(String, String)> {
+    let volumes = items(data, &format!("{spec}/volumes"));
     let with_claim = |disk: &Value| {
         let name = text(disk, "/name");
         let volume = volumes
@@ -142,7 +152,7 @@ fn disks(data: &Value) -> Vec<(String, String)> {
             .find(|volume| text(volume, "/name") == name)?;
         Some((name.to_owned(), claim_of(volume)?.to_owned()))
     };
-    let disks = items(data, &format!("{DOMAIN}/devices/disks")).iter();
+    let disks = items(data, &format!("{spec}/domain/devices/disks")).iter();
     disks
         .filter(|disk| disk.get("cdrom").is_none())
         .filter_map(with_claim)
@@ -155,7 +165,20 @@ fn cards(entries: &[Value]) -> Vec<NicState> {
         mac: hardware_address(text(entry, "/macAddress")),
         ip: String::new(),
     };
-    entries.iter().map(card).collect()
+    let stays = |entry: &&Value| text(entry, "/state") != "absent";
+    entries.iter().filter(stays).map(card).collect()
+}
+
+/// KubeVirt plugs in cards on a bridge and those of SR-IOV. Of others that come it says nothing.
+fn cold_cards(entries: &[Value]) -> Vec<String> {
+    let is_cold = |entry: &&Value| entry.get("bridge").or(entry.get("sriov")).is_none();
+    let cold = entries.iter().filter(is_cold);
+    cold.map(|entry| text(entry, "/name").to_owned()).collect()
+}
+
+fn card_names_of(entries: &[Value]) -> Vec<String> {
+    let names = entries.iter().map(|entry| text(entry, "/name").to_owned());
+    names.collect()
 }
 
 /// KubeVirt takes dashes and capitals too.
@@ -235,8 +258,9 @@ impl InstanceFacts {
                 cpu: now.unwrap_or(spec.cpu),
                 memory_mib: memory.filter(|mib| *mib > 0).unwrap_or(spec.memory_mib),
             },
-            volumes: volume_names(data),
-            cards: interfaces.iter().map(running_card).collect(),
+            disks: disks(data, "/spec").into_iter().map(|(name, _)| name).collect(),
+            cards: interfaces.iter().filter_map(running_card).collect(),
+            named_cards: card_names_of(items(data, "/spec/domain/devices/interfaces")),
             card_ips: interfaces.iter().filter_map(card_ips).collect(),
             guest_os: text(data, "/status/guestOSInfo/prettyName").to_owned(),
             guest_kernel: text(data, "/status/guestOSInfo/kernelRelease").to_owned(),
@@ -245,25 +269,45 @@ impl InstanceFacts {
 }
 
 impl InstanceFacts {
-    /// Whether the machine has the size, disks and cards that its VirtualMachine says.
+    /// Whether the machine has the size, disks and cards that its VirtualMachine says, and no others, but for what comes with a
+    /// start only.
     pub(crate) fn has_all(&self, vm: &VmFacts) -> bool {
-        let plugged = |(volume, _): &(String, String)| self.volumes.contains(volume);
-        let carded = |card: &NicState| self.cards.iter().any(|live| live.name == card.name);
-        self.size.fits(vm.size) && vm.disks.iter().all(plugged) && vm.cards.iter().all(carded)
+        let cards = self.has_cards(vm) || self.lacks_cold_cards(vm);
+        self.size.fits(vm.size) && self.has_disks(vm) && cards
+    }
+
+    /// Whether its disks are those of its VirtualMachine.
+    pub(crate) fn has_disks(&self, vm: &VmFacts) -> bool {
+        let wanted: BTreeSet<&str> = vm.disks.iter().map(|(name, _)| name.as_str()).collect();
+        wanted == self.disks.iter().map(String::as_str).collect()
+    }
+
+    /// Whether its cards are those of its VirtualMachine.
+    pub(crate) fn has_cards(&self, vm: &VmFacts) -> bool {
+        card_names(&self.cards) == card_names(&vm.cards)
+    }
+
+    /// Whether a card waits for a start, though KubeVirt does not say so.
+    pub(crate) fn lacks_cold_cards(&self, vm: &VmFacts) -> bool {
+        let mut cold = vm.cold_cards.iter();
+        cold.any(|name| !self.named_cards.contains(name))
     }
 }
 
-fn volume_names(data: &Value) -> Vec<String> {
-    let volumes = items(data, "/spec/volumes").iter();
-    volumes.map(|v| text(v, "/name").to_owned()).collect()
+fn card_names(cards: &[NicState]) -> BTreeSet<&str> {
+    cards.iter().map(|card| card.name.as_str()).collect()
 }
 
-fn running_card(entry: &Value) -> NicState {
-    NicState {
-        name: text(entry, "/name").to_owned(),
+/// `None` for what the guest has made itself, and for a card that the pod has and the machine does not, or not any more.
+fn running_card(entry: &Value) -> Option<NicState> {
+    let name = text(entry, "/name");
+    let source = text(entry, "/infoSource");
+    let plugged = source.is_empty() || source.contains("domain");
+    (plugged && !name.is_empty()).then(|| NicState {
+        name: name.to_owned(),
         mac: hardware_address(text(entry, "/mac")),
         ip: text(entry, "/ipAddress").to_owned(),
-    }
+    })
 }
 
 /// Cards that KubeVirt knows by a name. What the guest has made itself is nobody's card.

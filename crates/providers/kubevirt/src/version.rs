@@ -20,6 +20,19 @@ pub(crate) async fn version(cluster: &Cluster) -> String {
     known.to_string()
 }
 
+/// Whether KubeVirt is of that version or a later one. Not so if nobody may know.
+pub(crate) async fn is_at_least(cluster: &Cluster, least: (u32, u32)) -> bool {
+    let observed = observed(cluster).await;
+    observed.as_deref().and_then(numbers) >= Some(least)
+}
+
+/// The first two numbers of a version such as `v1.7.0-rc.1`.
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.strip_prefix('v')?.split('.');
+    let mut next = || parts.next()?.parse().ok();
+    Some((next()?, next()?))
+}
+
 /// What KubeVirt's operator says it has brought about.
 async fn observed(cluster: &Cluster) -> Option<String> {
     let all = cluster.global(Kind::KubeVirt);
@@ -55,4 +68,23 @@ async fn served(cluster: &Cluster) -> Vec<String> {
     let group = groups.into_iter().find(|group| group.name == "kubevirt.io");
     let versions = group.into_iter().flat_map(|group| group.versions);
     versions.map(|version| version.version).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        for (version, read) in [
+            ("v1.7.0", Some((1, 7))),
+            ("v1.10.2-rc.1", Some((1, 10))),
+            ("v0.59.0", Some((0, 59))),
+            ("1.7.0", None),
+            ("vdevel", None),
+        ] {
+            assert_eq!(numbers(version), read, "{version}");
+        }
+        assert!(numbers("vdevel") < Some((1, 4)), "unknown is too old");
+    }
 }

@@ -16,6 +16,7 @@ pub fn refusal(vm: &Value) -> Option<String> {
     run_strategy(vm)
         .or_else(|| machine(vm))
         .or_else(|| cards(vm))
+        .or_else(|| leaving_cards(vm))
         .or_else(|| disks(vm))
         .or_else(|| boot_order(vm))
         .or_else(|| volumes(vm))
@@ -66,7 +67,7 @@ fn machine(vm: &Value) -> Option<String> {
     let kind = word(domain, "/machine/type").unwrap_or("q35");
     if !kind.starts_with("q35") && !kind.starts_with("pc-q35") {
         return Some(format!(
-            "machine type {kind} is not supported, allowed q35* pc-q35*"
+            "spec.template.spec.domain.machine.type is not supported: {kind} (allowed values: [q35* pc-q35*])"
         ));
     }
     for path in [
@@ -113,6 +114,15 @@ fn cards(vm: &Value) -> Option<String> {
         .filter(|n| n.get("pod").is_some());
     (on_pods.count() > 1)
         .then(|| "more than one interface is connected to a pod network".to_owned())
+}
+
+fn leaving_cards(vm: &Value) -> Option<String> {
+    let mut cards = list(vm, "/domain/devices/interfaces").iter();
+    let stuck = cards.find(|card| card["state"] == "absent" && card.get("bridge").is_none())?;
+    let name = word(stuck, "/name").unwrap_or_default();
+    Some(format!(
+        "\"{name}\" interface's state \"absent\" is supported only for bridge binding"
+    ))
 }
 
 fn disks(vm: &Value) -> Option<String> {
@@ -216,7 +226,7 @@ pub(super) fn policy() -> Value {
                 ),
                 rule(
                     "variables.domain.?machine.?type.orValue('q35').matches('^(pc-)?q35.*')",
-                    "machine type is not supported, allowed q35* pc-q35*",
+                    "spec.template.spec.domain.machine.type is not supported (allowed values: [q35* pc-q35*])",
                 ),
                 rule(
                     "!variables.domain.?firmware.?bootloader.?efi.?secureBoot.orValue(false) || variables.domain.?features.?smm.hasValue()",
@@ -229,6 +239,10 @@ pub(super) fn policy() -> Value {
                 rule(
                     "variables.cards.all(c, c.?macAddress.orValue('02:00:00:00:00:00').matches('^([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}$'))",
                     "interface has malformed MAC address",
+                ),
+                rule(
+                    "variables.cards.all(c, c.?state.orValue('') != 'absent' || has(c.bridge))",
+                    "interface's state \"absent\" is supported only for bridge binding",
                 ),
                 rule(
                     "variables.disks.all(d, d.?disk.?bus.orValue('virtio') in ['virtio', 'sata', 'scsi', 'usb'])",
@@ -333,6 +347,10 @@ mod tests {
                 "malformed",
             ),
             (card(json!({"name": "b"})), "do not match"),
+            (
+                card(json!({"name": "a", "masquerade": {}, "state": "absent"})),
+                "only for bridge",
+            ),
             (card(json!({"name": "a", "bootOrder": 0})), "> 0"),
             (
                 devices(

@@ -4,10 +4,12 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::FAULT;
+use super::{FAULT, cards};
 use super::cluster::{HotPlug, Kind, World};
 use super::machine::{TEMPLATE, list, needs_restart};
 
+/// Where a machine names its disks.
+pub(super) const DISKS: &str = "/spec/domain/devices/disks";
 /// A machine with less gets no more while it runs.
 const LEAST_MEMORY: u64 = 1 << 30;
 /// Conditions of a machine that gets something by a move to another node, and where the VirtualMachine says what.
@@ -23,6 +25,7 @@ pub(super) async fn bring(
     instance: &DynamicObject,
 ) -> kube::Result<()> {
     plug_in(world, vm, instance).await?;
+    cards::bring(world, vm, instance).await?;
     if needs_restart(vm, instance) {
         return Ok(());
     }
@@ -43,7 +46,17 @@ async fn plug_in(world: &World, vm: &DynamicObject, instance: &DynamicObject) ->
         return Ok(());
     }
     let volumes: Vec<Value> = kept.into_iter().chain(missing).collect();
-    let change = json!({"spec": {"volumes": volumes}});
+    let known = [
+        list(&instance.data, DISKS),
+        list(&vm.data, &format!("{TEMPLATE}/domain/devices/disks")),
+    ];
+    let known = known.concat();
+    let disk = |volume: &Value| known.iter().find(|disk| disk["name"] == volume["name"]);
+    let disks: Vec<&Value> = volumes.iter().filter_map(disk).collect();
+    let change = json!({"spec": {
+        "volumes": volumes,
+        "domain": {"devices": {"disks": disks}},
+    }});
     world.change(Kind::Vmi, instance, &change).await
 }
 

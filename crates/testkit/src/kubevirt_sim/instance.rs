@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::FAULT;
 use super::cluster::{Kind, NODES, World};
 use super::hot;
-use super::machine::INSTANCE_FINALIZER;
+use super::machine::{INSTANCE_FINALIZER, list};
 
 /// How long a slow start takes.
 const SLOW: Duration = Duration::from_secs(3);
@@ -59,28 +59,14 @@ pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Resul
 
 /// What a machine says of itself when it is up.
 fn running(instance: &DynamicObject) -> Value {
-    let mut hasher = DefaultHasher::new();
-    instance.uid().hash(&mut hasher);
-    let number = hasher.finish();
-    let cards = instance.data.pointer("/spec/domain/devices/interfaces");
-    let cards = cards.and_then(Value::as_array).into_iter().flatten();
-    let card = |(place, card): (usize, &Value)| {
-        let ip = address(number, place);
-        json!({
-            "name": card["name"],
-            "mac": card["macAddress"],
-            "ipAddress": ip,
-            "ipAddresses": [ip],
-            "interfaceName": format!("eth{place}"),
-            "infoSource": "domain, guest-agent",
-        })
-    };
+    let number = number(instance);
+    let cards = list(&instance.data, "/spec/domain/devices/interfaces");
     let first = number.to_le_bytes()[0];
     let mut status = hot::sizes(instance);
     let told = json!({
         "phase": "Running",
         "nodeName": NODES[usize::from(first) % NODES.len()],
-        "interfaces": cards.enumerate().map(card).collect::<Vec<_>>(),
+        "interfaces": told(instance, &cards),
         "guestOSInfo": {
             "prettyName": "Simulated Linux",
             "name": "Simulated",
@@ -93,6 +79,30 @@ fn running(instance: &DynamicObject) -> Value {
     });
     json_patch::merge(&mut status, &told);
     status
+}
+
+/// What a machine says of its cards.
+pub(super) fn told(instance: &DynamicObject, cards: &[Value]) -> Vec<Value> {
+    let number = number(instance);
+    let card = |(place, card): (usize, &Value)| {
+        let ip = address(number, place);
+        json!({
+            "name": card["name"],
+            "mac": card["macAddress"],
+            "ipAddress": ip,
+            "ipAddresses": [ip],
+            "interfaceName": format!("eth{place}"),
+            "infoSource": "domain, guest-agent",
+        })
+    };
+    cards.iter().enumerate().map(card).collect()
+}
+
+/// A number that a machine has for as long as it runs.
+fn number(instance: &DynamicObject) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    instance.uid().hash(&mut hasher);
+    hasher.finish()
 }
 
 fn address(number: u64, card: usize) -> String {

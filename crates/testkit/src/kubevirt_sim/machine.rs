@@ -6,7 +6,7 @@ use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
 use super::cluster::{Kind, World};
-use super::{FAULT, hot};
+use super::{FAULT, cards, hot};
 
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// KubeVirt's own finalizer of instances.
@@ -39,6 +39,7 @@ pub(super) async fn pass(world: &World, vm: &DynamicObject) -> kube::Result<Acti
             world.delete(Kind::Vmi, running).await?;
         }
         (Some(running), true) => hot::bring(world, vm, running).await?,
+        (None, false) => cards::strike(world, vm, &[]).await?,
         _ => {}
     }
     let status = status(vm, instance.as_ref(), &volumes);
@@ -128,7 +129,7 @@ pub(super) fn needs_restart(vm: &DynamicObject, instance: &DynamicObject) -> boo
         let (wanted, has) = both(path);
         wanted != has
     };
-    let fixed = ["/domain/cpu/cores", "/networks", "/domain/firmware"];
+    let fixed = ["/domain/cpu/cores", "/domain/firmware"];
     let sizes = ["/domain/cpu/sockets", "/domain/memory/guest"];
     let shrinks = |path: &&str| {
         let (wanted, has) = both(path);
@@ -140,7 +141,8 @@ pub(super) fn needs_restart(vm: &DynamicObject, instance: &DynamicObject) -> boo
     };
     let wanted = cold(list(&vm.data, &format!("{TEMPLATE}/volumes")));
     let has = cold(list(&instance.data, "/spec/volumes"));
-    fixed.iter().any(differs) || sizes.iter().any(shrinks) || wanted != has
+    let changed = fixed.iter().any(differs) || sizes.iter().any(shrinks);
+    changed || wanted != has || cards::need_restart(vm, instance)
 }
 
 fn status(vm: &DynamicObject, instance: Option<&DynamicObject>, volumes: &Volumes) -> Value {

@@ -13,6 +13,7 @@
 
 mod admission;
 mod callers;
+mod cards;
 mod cluster;
 mod copies;
 mod crds;

@@ -250,7 +250,11 @@ async fn add_volume(
     }
     volume["name"] = name.clone();
     volumes.push(volume);
-    plug(&world, &instance, &request, &volumes).await
+    let mut disks = list(&instance.data, hot::DISKS);
+    let mut disk = request["disk"].clone();
+    disk["name"] = name.clone();
+    disks.push(disk);
+    plug(&world, &instance, &request, (&volumes, &disks)).await
 }
 
 async fn remove_volume(
@@ -269,7 +273,9 @@ async fn remove_volume(
         return refused(StatusCode::CONFLICT, &why, &place);
     }
     volumes.retain(|volume| volume["name"] != *name);
-    plug(&world, &instance, &request, &volumes).await
+    let mut disks = list(&instance.data, hot::DISKS);
+    disks.retain(|disk| disk["name"] != *name);
+    plug(&world, &instance, &request, (&volumes, &disks)).await
 }
 
 /// The machine and its disks, if KubeVirt is told to take requests for them.
@@ -297,9 +303,12 @@ async fn plug(
     world: &World,
     instance: &DynamicObject,
     request: &Value,
-    volumes: &[Value],
+    (volumes, disks): (&[Value], &[Value]),
 ) -> Response {
-    let change = json!({"spec": {"volumes": volumes}});
+    let change = json!({"spec": {
+        "volumes": volumes,
+        "domain": {"devices": {"disks": disks}},
+    }});
     if request.get("dryRun").is_some() {
         return StatusCode::ACCEPTED.into_response();
     }

@@ -8,9 +8,10 @@ use polyvirt_api::vitistack::{
     FORCE_DELETE_ANNOTATION, MACHINE_FINALIZER, Machine, NetworkConfiguration,
     OLD_MACHINE_FINALIZER, ORPHAN_ANNOTATION,
 };
-use polyvirt_engine::cluster::ClusterError;
+use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::next::Next;
-use polyvirt_engine::runtime::key::ObjectKey;
+use polyvirt_engine::runtime::key::{Kind, ObjectKey};
+use polyvirt_plan::{Note, Reason};
 use serde_json::json;
 
 use super::Controller;
@@ -70,10 +71,7 @@ impl Controller {
         vm: &VirtualMachine,
     ) -> Result<(), ClusterError> {
         let mut body = json!({});
-        let wishes = [FORCE_DELETE_ANNOTATION, names::FORCE_DELETE_ANNOTATION];
-        let force = wishes
-            .iter()
-            .any(|wish| says_yes(machine.metadata.annotations.as_ref(), wish));
+        let force = is_forced(machine);
         let forced = says_yes(
             vm.metadata.annotations.as_ref(),
             names::FORCE_DELETE_ANNOTATION,
@@ -110,15 +108,41 @@ impl Controller {
         machine: &Machine,
         finalizers: Vec<String>,
     ) -> Result<(), ClusterError> {
+        let left = left_behind(machine);
         tracing::info!(
             controller = "Machine",
             machine = key.name(),
             namespace = key.namespace(),
             phase = "Terminated",
-            "The VM is gone"
+            "{}",
+            left.as_deref().unwrap_or("The VM is gone")
         );
-        made::release(&self.desk, key, machine, finalizers).await
+        made::release(&self.desk, key, machine, finalizers).await?;
+        if let Some(text) = left {
+            let about = About::of(Kind::Machine, machine);
+            let note = Note::warning(Reason::ForceDeleted, text);
+            self.desk.event(&about, note);
+        }
+        Ok(())
     }
+}
+
+fn is_forced(machine: &Machine) -> bool {
+    let wishes = [FORCE_DELETE_ANNOTATION, names::FORCE_DELETE_ANNOTATION];
+    let annotations = machine.metadata.annotations.as_ref();
+    wishes.iter().any(|wish| says_yes(annotations, wish))
+}
+
+/// What may be left in a cluster that was not asked, and how to look for it there. `None` if it was asked, or has nothing.
+fn left_behind(machine: &Machine) -> Option<String> {
+    let status = machine.status.as_ref().filter(|_| is_forced(machine))?;
+    let vm = status.vm_name.as_deref()?;
+    let cluster = status.kubevirt_config_ref.as_deref()?;
+    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+    let name = machine.metadata.name.as_deref().unwrap_or_default();
+    Some(format!(
+        "Deleted by force: VirtualMachine {vm}, its claims, Secret and networks may remain in the cluster of KubevirtConfig {cluster}. Look there: kubectl -n {namespace} get vm,vmi,pvc,secret -l vitistack.io/machine={name}"
+    ))
 }
 
 fn says_yes(annotations: Option<&std::collections::BTreeMap<String, String>>, name: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polyvirt_api::infra::VirtualMachineStatus;
-use polyvirt_api::vitistack::{MachineCondition, MachineStatus};
+use polyvirt_api::vitistack::{MachineCondition, MachineStatus, POWER_STATE_ANNOTATION};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{Truth, kind};
 
@@ -18,6 +18,8 @@ pub const STORAGE_READY: &str = "StorageReady";
 const NETWORK_READY: &str = "NetworkReady";
 /// Its VM exists, in the word of cluster managers.
 const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
+/// Something of it takes effect at the next restart.
+const RESTART_REQUIRED: &str = "RestartRequired";
 /// Every field that is set acts.
 const FIELDS_HONOURED: &str = "FieldsHonoured";
 
@@ -64,9 +66,15 @@ pub(super) fn fill(status: &mut MachineStatus, facts: &Facts<'_>, phase: &str) {
     for finding in findings {
         set(&mut status.conditions, finding, facts);
     }
-    match honoured(facts, vm) {
-        Some(finding) => set(&mut status.conditions, finding, facts),
-        None => status.conditions.retain(|c| c.type_ != FIELDS_HONOURED),
+    let passing = [
+        (FIELDS_HONOURED, honoured(facts, vm)),
+        (RESTART_REQUIRED, restart(facts, vm)),
+    ];
+    for (kind, finding) in passing {
+        match finding {
+            Some(finding) => set(&mut status.conditions, finding, facts),
+            None => status.conditions.retain(|c| c.type_ != kind),
+        }
     }
 }
 
@@ -208,5 +216,19 @@ fn honoured(facts: &Facts<'_>, vm: Option<&VirtualMachineStatus>) -> Option<Find
         truth: Truth::False,
         reason: Reason::FieldsIgnored,
         message: message.join(". "),
+    })
+}
+
+/// What waits for a restart, in the VM's words, and how a Machine is restarted.
+fn restart(facts: &Facts<'_>, vm: Option<&VirtualMachineStatus>) -> Option<Finding> {
+    let told = find(vm, kind::RESTART_REQUIRED).filter(|c| c.status == "True")?;
+    let what = told.message.split(". ").next().unwrap_or_default();
+    let name = facts.machine.metadata.name.as_deref().unwrap_or_default();
+    let how = format!("polyvirt vm restart {name}, or the annotation {POWER_STATE_ANNOTATION} Off and then On");
+    Some(Finding {
+        kind: RESTART_REQUIRED,
+        truth: Truth::True,
+        reason: Reason::RestartRequired,
+        message: format!("{what}. Restart it: {how}"),
     })
 }

@@ -277,3 +277,26 @@ fn a_wrong_edit_does_not_hide_the_vm() {
     assert_eq!(condition(&raised, "Ready"), pair("False", "InvalidSpec"));
     assert_eq!(raised.message.as_deref(), Some("spec.disks: No"));
 }
+
+#[test]
+fn what_waits_for_a_restart_is_told_while_it_waits() {
+    let mut machine = machine(false);
+    let mut vm = running();
+    let text = "These changes take effect at the next restart: spec.networks. Restart the VM (annotation virtrigaud.io/reboot)";
+    let waits = json!([{"type": "RestartRequired", "status": "True", "reason": "RestartRequired", "message": text, "lastTransitionTime": "2026-01-02T03:04:05Z"}]);
+    let waits: Vec<_> = serde_json::from_value(waits).unwrap();
+    let before = vm.status.clone();
+    vm.status.as_mut().unwrap().conditions.extend(waits);
+    let raised = raise(&facts(&machine, Some(&vm), None));
+    let told = pair("True", "RestartRequired");
+    assert_eq!(condition(&raised, "RestartRequired"), told);
+    let mut all = raised.conditions.iter();
+    let message = all.find(|c| c.type_ == "RestartRequired").map(|c| &*c.message);
+    let expected = "These changes take effect at the next restart: spec.networks. Restart it: polyvirt vm restart web, or the annotation vitistack.io/power-state Off and then On";
+    assert_eq!(message, Some(expected));
+    assert_eq!(condition(&raised, "Ready").0, "True");
+    machine.status = Some(raised);
+    vm.status = before;
+    let raised = raise(&facts(&machine, Some(&vm), None));
+    assert!(raised.conditions.iter().all(|c| c.type_ != "RestartRequired"));
+}

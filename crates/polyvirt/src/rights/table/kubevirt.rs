@@ -1,6 +1,11 @@
 //! VMs in the KubeVirt of the manager's own cluster (endpoint `kubevirt://in-cluster`).
 
-use super::{CORE, Create, Get, List, Patch, Right, Role, Room, Switch, Update, WHOLE};
+use super::{
+    CORE, Create, Delete, Get, List, Patch, Right, Role, Room, Switch, Update, Verb, WHOLE, Watch,
+};
+
+/// What is made, and looked for where it is needed.
+const LISTED: &[Verb] = &[Get, List, Create, Patch, Delete];
 
 const fn right(
     role: Role,
@@ -17,11 +22,12 @@ pub const ROOMS: &[Room] = &[
         path: "providers/kubevirt/src/vm",
         why: "VMs of KubeVirt, their disks, the copies of images that these are, and their cloud-init",
         rights: &[
+            right(Role::Work, "kubevirt.io", &["virtualmachines"], WHOLE),
             right(
                 Role::Work,
                 "kubevirt.io",
-                &["virtualmachines", "virtualmachineinstances"],
-                WHOLE,
+                &["virtualmachineinstances"],
+                &[Get, List, Watch, Delete],
             ),
             right(Role::Work, "cdi.kubevirt.io", &["datavolumes"], WHOLE),
             right(
@@ -30,17 +36,13 @@ pub const ROOMS: &[Room] = &[
                 &["datavolumes/source"],
                 &[Create],
             ),
-            right(
-                Role::Work,
-                CORE,
-                &["persistentvolumeclaims", "secrets"],
-                WHOLE,
-            ),
+            right(Role::Work, CORE, &["persistentvolumeclaims"], WHOLE),
+            right(Role::Work, CORE, &["secrets"], LISTED),
             right(
                 Role::Work,
                 "k8s.cni.cncf.io",
                 &["network-attachment-definitions"],
-                WHOLE,
+                LISTED,
             ),
             right(Role::Cluster, CORE, &["namespaces"], &[Get, Create, Patch]),
         ],
@@ -111,7 +113,7 @@ pub const ROOMS: &[Room] = &[
                 Role::Cluster,
                 "migrations.kubevirt.io",
                 &["migrationpolicies"],
-                WHOLE,
+                LISTED,
             ),
         ],
     },
@@ -119,20 +121,20 @@ pub const ROOMS: &[Room] = &[
         path: "providers/kubevirt/src/inventory.rs",
         why: "what nodes and storage there are, and what KubeVirt has switched on",
         rights: &[
-            right(Role::Cluster, CORE, &["nodes"], &[Get, List]),
+            right(Role::Cluster, CORE, &["nodes"], &[List]),
             right(
                 Role::Cluster,
                 "storage.k8s.io",
                 &["storageclasses"],
-                &[Get, List],
+                &[List],
             ),
             right(
                 Role::Cluster,
                 "cdi.kubevirt.io",
                 &["storageprofiles"],
-                &[Get, List],
+                &[List],
             ),
-            right(Role::Cluster, "kubevirt.io", &["kubevirts"], &[Get, List]),
+            right(Role::Cluster, "kubevirt.io", &["kubevirts"], &[List]),
         ],
     },
 ];

@@ -22,6 +22,8 @@ pub(crate) struct Seed {
     user: Bytes,
     network: Option<Bytes>,
     inline: Option<(String, Option<String>)>,
+    /// Whether a person wrote data for users, and for networks.
+    said: (bool, bool),
 }
 
 impl Seed {
@@ -48,7 +50,32 @@ impl Seed {
             user,
             network,
             inline,
+            said: (request.user_data.is_some(), says_networks(request)),
         })
+    }
+
+    /// The entry of `volumes` for a VM that has this one already, or none. A guest reads it once, so what follows from the cards
+    /// changes nothing of it: cards come and go while the machine runs, and its disk does not.
+    pub(crate) fn kept(seed: Option<&Self>, live: Option<&Value>, secret: &str) -> Option<Value> {
+        match (seed, live) {
+            (None, live) => live.cloned(),
+            (Some(seed), None) if seed.said == (false, false) => None,
+            (Some(seed), Some(live)) if seed.says(live, secret) => Some(live.clone()),
+            (Some(seed), _) => Some(seed.volume(secret)),
+        }
+    }
+
+    /// Whether an entry says the same, but for what follows from the cards.
+    fn says(&self, live: &Value, secret: &str) -> bool {
+        let bare = |mut entry: Value| {
+            let source = entry.get_mut(self.medium).and_then(Value::as_object_mut);
+            if let Some(source) = source.filter(|_| !self.said.1) {
+                source.remove("networkData");
+                source.remove("networkDataSecretRef");
+            }
+            entry
+        };
+        bare(live.clone()) == bare(self.volume(secret))
     }
 
     /// The entry of `volumes`.
@@ -79,6 +106,12 @@ impl Seed {
         }
         Some(data)
     }
+}
+
+/// Whether a person wrote how the guest reaches its networks, and not only which there are.
+fn says_networks(request: &CreateVm) -> bool {
+    let mut nics = request.networks.iter();
+    !request.network_data.is_empty() || nics.any(|nic| nic.address.is_some() || nic.mtu > 0)
 }
 
 /// The user's own, or what follows from the cards.

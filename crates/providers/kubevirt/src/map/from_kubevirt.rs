@@ -89,22 +89,22 @@ impl Known<'_> {
     /// field is seen by comparing.
     fn restart_required(&self) -> Vec<String> {
         let moves = self.vm.printable == "Migrating";
-        let is_held = |i: &&InstanceFacts| self.vm.needs_restart || (i.awaits_move && !moves);
+        let is_held = |i: &&InstanceFacts| {
+            let cold = i.is_up() && i.lacks_cold_cards(self.vm);
+            self.vm.needs_restart || cold || (i.awaits_move && !moves)
+        };
         let Some(instance) = self.instance.filter(is_held) else {
             return Vec::new();
         };
         let (wants, has) = (self.vm.size, instance.size);
-        let plugged = |(volume, _): &(String, String)| instance.volumes.contains(volume);
-        let disks = !self.vm.disks.iter().all(plugged);
-        let cards = names(&self.vm.cards) != names(&instance.cards);
         let differs = [
             ("spec.resources.cpu", wants.cpu != has.cpu),
             (
                 "spec.resources.memoryMiB",
                 wants.memory_mib != has.memory_mib,
             ),
-            ("spec.disks", disks),
-            ("spec.networks", cards),
+            ("spec.disks", !instance.has_disks(self.vm)),
+            ("spec.networks", !instance.has_cards(self.vm)),
         ];
         let found: Vec<String> = differs
             .iter()
@@ -126,7 +126,7 @@ impl Known<'_> {
     }
 
     fn details(&self) -> BTreeMap<String, String> {
-        let guest = |text: fn(&InstanceFacts) -> &String| self.instance.map(|i| text(i).clone());
+        let guest = |text: fn(&InstanceFacts) -> &String| self.living().map(|i| text(i).clone());
         let root = self.vm.disks.first().map(|(_, claim)| claim.clone());
         let plain = [
             (details::PRINTABLE_STATUS, Some(self.printable().to_owned())),
@@ -141,10 +141,18 @@ impl Known<'_> {
         plain.chain(self.card_ips()).collect()
     }
 
+    /// The machine, unless it has ended and only its object is left for a moment.
+    fn living(&self) -> Option<&InstanceFacts> {
+        let ended = |instance: &&InstanceFacts| {
+            matches!(instance.phase.as_str(), "Succeeded" | "Failed")
+        };
+        self.instance.filter(|instance| !ended(instance))
+    }
+
     /// KubeVirt's word for the state. The instance is heard first and the VirtualMachine's word comes after it, when nothing that
     /// is worth a write changes any more: so the word is taken for what it will be.
     fn printable(&self) -> &str {
-        let phase = self.instance.map(|instance| instance.phase.as_str());
+        let phase = self.living().map(|instance| instance.phase.as_str());
         match (self.vm.printable.as_str(), phase) {
             ("Starting" | "Provisioning" | "WaitingForVolumeBinding", Some("Running")) => "Running",
             ("Running" | "Stopping", None) => "Stopped",
@@ -153,13 +161,9 @@ impl Known<'_> {
     }
 
     fn card_ips(&self) -> impl Iterator<Item = (String, String)> {
-        let cards = self.instance.into_iter().flat_map(|i| &i.card_ips);
+        let cards = self.living().into_iter().flat_map(|i| &i.card_ips);
         cards.map(|(card, ips)| (format!("{}{card}", details::IPS_OF_CARD), ips.join(",")))
     }
-}
-
-fn names(cards: &[NicState]) -> Vec<&str> {
-    cards.iter().map(|card| card.name.as_str()).collect()
 }
 
 impl InstanceFacts {

@@ -7,6 +7,7 @@ mod hardware;
 pub(crate) mod layout;
 pub(crate) mod objects;
 pub(crate) mod to_kubevirt;
+pub(crate) mod unplug;
 
 #[cfg(test)]
 mod tests;

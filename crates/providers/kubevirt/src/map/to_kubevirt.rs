@@ -11,6 +11,7 @@ use crate::map::cloud_init::{self, Seed};
 use crate::map::hardware;
 use crate::map::layout::{Disk, Layout, Source};
 use crate::map::objects::{self, Marks};
+use crate::map::unplug::Leaving;
 use crate::quantity;
 
 /// Whether a VirtualMachine is to run.
@@ -62,6 +63,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) live: Option<&'a Value>,
     /// Whether it runs now: a disk that comes is plugged in while it does.
     pub(crate) hot: Hot,
+    /// Cards that are on their way out.
+    pub(crate) leaving: &'a [Leaving],
     /// The UID of the cluster that the owner of the options must be in.
     pub(crate) cluster: &'a str,
 }
@@ -131,7 +134,7 @@ impl Wish<'_> {
         let options = self.options;
         let mut spec = json!({
             "domain": self.domain()?,
-            "networks": self.cards.iter().map(Card::network).collect::<Vec<_>>(),
+            "networks": self.networks(),
             "volumes": self.volumes(),
         });
         let mut selector = json!(options.node_selector);
@@ -164,19 +167,29 @@ impl Wish<'_> {
         Ok(domain)
     }
 
-    fn devices(&self) -> Value {
-        let options = self.options;
+    fn networks(&self) -> Vec<Value> {
+        let leaving = self.leaving.iter().map(|card| card.network.clone());
+        self.cards.iter().map(Card::network).chain(leaving).collect()
+    }
+
+    fn interfaces(&self) -> Vec<Value> {
         let card = |(place, card): (usize, &Card)| {
             let boots = (place == 0)
                 .then(|| self.boots(BootDevice::Network))
                 .flatten();
             card.interface(boots)
         };
-        let cards: Vec<Value> = self.cards.iter().enumerate().map(card).collect();
+        let leaving = self.leaving.iter().map(|card| card.interface.clone());
+        let cards = self.cards.iter().enumerate().map(card);
+        cards.chain(leaving).collect()
+    }
+
+    fn devices(&self) -> Value {
+        let options = self.options;
         let mut devices = json!({
             "autoattachPodInterface": false,
             "disks": self.disks(),
-            "interfaces": cards,
+            "interfaces": self.interfaces(),
             "rng": {},
         });
         put(&mut devices, "gpus", devices_of(&self.gpus()));
@@ -238,7 +251,7 @@ impl Wish<'_> {
             );
             disks.push(entry);
         }
-        if self.seed.is_some() {
+        if self.seed_volume().is_some() {
             disks.push(json!({"name": cloud_init::VOLUME, "disk": {"bus": "virtio"}}));
         }
         disks
@@ -270,10 +283,20 @@ impl Wish<'_> {
 
     fn volumes(&self) -> Vec<Value> {
         let mut volumes: Vec<Value> = self.layout.all().map(|disk| self.volume(disk)).collect();
-        if let Some(seed) = self.seed {
-            volumes.push(seed.volume(&objects::seed_name(self.key)));
-        }
+        volumes.extend(self.seed_volume());
         volumes
+    }
+
+    /// What the guest reads at its first boot.
+    fn seed_volume(&self) -> Option<Value> {
+        let secret = objects::seed_name(self.key);
+        match self.live {
+            Some(_) => {
+                let there = self.live_entry("/spec/template/spec/volumes", cloud_init::VOLUME);
+                Seed::kept(self.seed, there, &secret)
+            }
+            None => Some(self.seed?.volume(&secret)),
+        }
     }
 
     /// A disk that is there keeps its claim: a restore may have given it another.

@@ -30,6 +30,7 @@ use crate::map::cloud_init::Seed;
 use crate::map::layout::{Layout, Source};
 use crate::map::objects::{self, Anchor, Marks};
 use crate::map::to_kubevirt::{Hot, Making, Run, Wish};
+use crate::map::unplug::Leaving;
 use crate::vm::{Core, adopt, look};
 use crate::{check, proof, storage};
 
@@ -99,6 +100,7 @@ impl Plan {
         making: Making,
         live: Option<&Value>,
         hot: Hot,
+        leaving: &[Leaving],
     ) -> Result<Value> {
         let wish = Wish {
             key: &self.key,
@@ -111,6 +113,7 @@ impl Plan {
             making,
             live,
             hot,
+            leaving,
             cluster: &self.cluster,
         };
         wish.virtual_machine()
@@ -290,7 +293,7 @@ async fn make(core: &Core, plan: &Plan, live: Option<&DynamicObject>) -> Result<
 
 /// Takes the name. `None` if the same request was quicker elsewhere and has made the VM whole.
 async fn begin(core: &Core, plan: &Plan) -> Result<Option<DynamicObject>> {
-    let begun = plan.virtual_machine(Run::Halted, Making::Begun, None, Hot::Stopped)?;
+    let begun = plan.virtual_machine(Run::Halted, Making::Begun, None, Hot::Stopped, &[])?;
     match core.cluster.apply(Kind::Vm, &begun, Others::Respect).await {
         // Fields of somebody else are in the way: somebody was quicker with this name, or with this VM.
         Err(error) if error.kind == ErrorKind::Precondition => {
@@ -310,7 +313,7 @@ async fn finish(core: &Core, plan: &Plan, vm: &DynamicObject) -> Result<()> {
             return Ok(());
         }
         let run = Run::of(&seen.data);
-        let mut whole = plan.virtual_machine(run, Making::Done, Some(&seen.data), Hot::Stopped)?;
+        let mut whole = plan.virtual_machine(run, Making::Done, Some(&seen.data), Hot::Stopped, &[])?;
         whole["metadata"]["resourceVersion"] = json!(seen.metadata.resource_version);
         match core.cluster.apply(Kind::Vm, &whole, Others::Override).await {
             Ok(made) => return unmark(core, &made).await,

@@ -12,10 +12,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::core::DynamicObject;
 use polyvirt_contract::model::VmRef;
-use polyvirt_contract::{ErrorKind, Result, TaskId};
+use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
 
 use crate::kinds::{IDENTITY, Kind, MANAGED_BY, MANAGER, VmKey, items, label, text};
 use crate::storage;
@@ -23,6 +24,8 @@ use crate::vm::Core;
 
 /// A guest may take minutes to end.
 const PATIENCE: Duration = Duration::from_mins(30);
+/// For so long a network definition that nobody names may be about to be named.
+const NEWS: Duration = Duration::from_mins(1);
 /// What belongs to a VM, in the order in which it goes: a volume before its claim, which CDI would make again.
 const PARTS: &[Kind] = &[Kind::Snapshot, Kind::DataVolume, Kind::Claim, Kind::Secret];
 
@@ -48,7 +51,14 @@ async fn finish(core: Arc<Core>, key: VmKey, vm: DynamicObject) -> Result<()> {
             take_away(&core, *kind, &key.namespace, identity).await?;
         }
     }
-    networks(&core, &key.namespace, &attachments(&vm)).await
+    let mut names = attachments(&vm);
+    names.extend(settled(&core, &key.namespace).await?);
+    networks(&core, &key.namespace, &names).await
+}
+
+/// Deletes network definitions of ours that the VM named before it was changed, and that nobody uses any more.
+pub(super) async fn left_networks(core: &Core, key: &VmKey, before: &DynamicObject) -> Result<()> {
+    networks(core, &key.namespace, &attachments(before)).await
 }
 
 async fn take_away(core: &Core, kind: Kind, namespace: &str, identity: &str) -> Result<()> {
@@ -60,9 +70,10 @@ async fn take_away(core: &Core, kind: Kind, namespace: &str, identity: &str) -> 
     Ok(())
 }
 
-/// The network definitions that a VM is plugged into, by the names that it gives them.
-fn attachments(vm: &DynamicObject) -> BTreeSet<String> {
-    let networks = items(&vm.data, "/spec/template/spec/networks").iter();
+/// The network definitions that a VM, or a machine that runs, is plugged into, by the names that it gives them.
+fn attachments(object: &DynamicObject) -> BTreeSet<String> {
+    let places = ["/spec/template/spec/networks", "/spec/networks"];
+    let networks = places.iter().flat_map(|place| items(&object.data, place));
     let names = networks.map(|network| text(network, "/multus/networkName"));
     names
         .filter(|name| !name.is_empty())
@@ -70,21 +81,54 @@ fn attachments(vm: &DynamicObject) -> BTreeSet<String> {
         .collect()
 }
 
-/// Only those that carry our mark go, and only if no VM of the namespace names them.
+/// Network definitions of ours that are no news: a card that was taken from a machine may have left one behind, and one that was
+/// made a moment ago is for a VM that will name it.
+async fn settled(core: &Core, namespace: &str) -> Result<BTreeSet<String>> {
+    let ours = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
+    let api = core.cluster.api(Kind::Nad, namespace);
+    let listed = match core.cluster.list_served(Kind::Nad, api, &ours).await {
+        Err(error) if error.kind == ErrorKind::PermissionDenied => None,
+        listed => listed?,
+    };
+    let now = Timestamp::now();
+    let is_old = |nad: &DynamicObject| {
+        let made = nad.metadata.creation_timestamp.as_ref();
+        made.is_some_and(|made| now.duration_since(made.0).unsigned_abs() > NEWS)
+    };
+    let all = listed.map(|listed| listed.objects).unwrap_or_default();
+    let old = all.into_iter().filter(is_old);
+    Ok(old.filter_map(|nad| nad.metadata.name).collect())
+}
+
+/// What VMs of the namespace name, and what their machines have: a card that was taken away may wait for a restart.
+async fn used(core: &Core, namespace: &str) -> Result<BTreeSet<String>> {
+    let mut used = BTreeSet::new();
+    for kind in [Kind::Vm, Kind::Vmi] {
+        let api = core.cluster.api(kind, namespace);
+        let all = core.cluster.list(kind, api, &ListParams::default()).await?;
+        used.extend(all.objects.iter().flat_map(attachments));
+    }
+    Ok(used)
+}
+
+/// Whether the cluster has no network definitions, or not for us: then we made none.
+fn is_kept(error: &ProviderError) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::Unavailable | ErrorKind::PermissionDenied
+    )
+}
+
+/// Only those that carry our mark go, and only if nobody in the namespace uses them.
 async fn networks(core: &Core, namespace: &str, names: &BTreeSet<String>) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    let vms = core.cluster.api(Kind::Vm, namespace);
-    let vms = core
-        .cluster
-        .list(Kind::Vm, vms, &ListParams::default())
-        .await?;
-    let used: BTreeSet<String> = vms.objects.iter().flat_map(attachments).collect();
+    let used = used(core, namespace).await?;
     for name in names.difference(&used) {
         let key = VmKey::new(namespace, name);
         let found = match core.cluster.get(Kind::Nad, &key).await {
-            Err(error) if error.kind == ErrorKind::Unavailable => return Ok(()),
+            Err(error) if is_kept(&error) => return Ok(()),
             found => found?,
         };
         if let Some(found) = found.filter(|nad| label(nad, MANAGED_BY) == Some(MANAGER)) {

@@ -1,4 +1,4 @@
-//! Disks that come and go while the machine runs, and how KubeVirt takes them.
+//! Disks that come and go while the machine runs, and how KubeVirt takes them; and cards that go.
 //!
 //! | its feature gate          | a disk that the VirtualMachine names                       |
 //! |---------------------------|------------------------------------------------------------|
@@ -17,13 +17,17 @@ use crate::errors;
 use crate::kinds::{Kind, VmKey, items, text};
 use crate::map::layout::{Disk, Source};
 use crate::map::to_kubevirt::Hot;
+use crate::map::unplug::{self, Leaving};
 use crate::subresource::{self, Answer};
 use crate::vm::Core;
 use crate::vm::create::Plan;
+use crate::version;
 
 const VOLUMES: &str = "/spec/volumes";
 const DISKS: &str = "/spec/domain/devices/disks";
 const TEMPLATE: &str = "/spec/template";
+/// The first KubeVirt that unplugs cards whatever its feature gates are.
+const UNPLUGS_CARDS: (u32, u32) = (1, 4);
 
 /// How a machine gets disks now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +64,22 @@ pub(super) async fn way(core: &Core, plan: &Plan, live: &DynamicObject) -> Resul
     };
     let answer = put(core, &plan.key, "addvolume", &trial(disk)).await?;
     read(&answer).ok_or_else(|| refused(&answer))
+}
+
+/// The cards that KubeVirt is told to unplug; the others that the plan does not have wait for a restart.
+pub(super) async fn leaving(
+    core: &Core,
+    plan: &Plan,
+    live: &DynamicObject,
+) -> Result<Vec<Leaving>> {
+    let Some(instance) = core.cluster.get(Kind::Vmi, &plan.key).await? else {
+        return Ok(Vec::new());
+    };
+    let leaving = unplug::leaving(&live.data, &instance.data, &plan.cards);
+    if leaving.is_empty() || version::is_at_least(&core.cluster, UNPLUGS_CARDS).await {
+        return Ok(leaving);
+    }
+    Ok(Vec::new())
 }
 
 /// What the answer to a trial says; `None` if it says nothing.

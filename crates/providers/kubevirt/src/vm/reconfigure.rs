@@ -17,10 +17,10 @@ use crate::cluster::Others;
 use crate::facts::{Fact, claim_bytes, has_condition};
 use crate::kinds::{IDENTITY, Kind, VmKey, items, label, owner, text};
 use crate::map::layout::Disk;
-use crate::map::to_kubevirt::{Hot, Making, Run, claim_of};
+use crate::map::to_kubevirt::{Making, Run, claim_of};
 use crate::vm::create::Plan;
 use crate::vm::plug::Way;
-use crate::vm::{Core, look, mark_claims, plug};
+use crate::vm::{Core, delete, look, mark_claims, plug};
 use crate::{quantity, storage};
 
 /// How long KubeVirt may take to say whether a change waits for a restart.
@@ -53,7 +53,7 @@ pub(crate) async fn reconfigure(
     plan.provide(core, &uid, &there).await?;
     let way = plug::way(core, &plan, &live).await?;
     let bare = label(&live, IDENTITY).map(str::to_owned);
-    let applied = apply(core, vm, &plan, live, way.hot()).await?;
+    let applied = apply(core, vm, &plan, live.clone(), way).await?;
     if label(&applied, IDENTITY) != bare.as_deref() {
         // An unmarked VM has got the mark of whoever asks, and so do its claims.
         let marks = plan.anchor(&uid).marks;
@@ -67,12 +67,16 @@ pub(crate) async fn reconfigure(
     }
     take_away(core, &applied, &claims).await?;
     if way == Way::Off {
+        delete::left_networks(core, &plan.key, &live).await?;
         return Ok(None);
     }
     let generation = applied.metadata.generation.unwrap_or(0);
     let name = format!("reconfigure {} {generation}", plan.key);
     let core_of_task = core.clone();
-    let work = async move { arrive(&core_of_task, &plan.key, &applied).await };
+    let work = async move {
+        arrive(&core_of_task, &plan.key, &applied).await?;
+        delete::left_networks(&core_of_task, &plan.key, &live).await
+    };
     core.begin(&name, |_| work).answer().await
 }
 
@@ -150,28 +154,33 @@ async fn apply(
     vm: &VmRef,
     plan: &Plan,
     live: DynamicObject,
-    hot: Hot,
+    way: Way,
 ) -> Result<DynamicObject> {
     let mut live = live;
     for _ in 0..ATTEMPTS {
-        match apply_once(core, plan, &live, hot).await {
+        match apply_once(core, plan, &live, way).await {
             Err(error) if error.kind == ErrorKind::Precondition => {
                 (_, live) = core.allowed(vm).await?;
             }
             answer => return answer,
         }
     }
-    apply_once(core, plan, &live, hot).await
+    apply_once(core, plan, &live, way).await
 }
 
 async fn apply_once(
     core: &Core,
     plan: &Plan,
     live: &DynamicObject,
-    hot: Hot,
+    way: Way,
 ) -> Result<DynamicObject> {
-    let run = Run::of(&live.data);
-    let mut wanted = plan.virtual_machine(run, Making::Done, Some(&live.data), hot)?;
+    let (run, hot) = (Run::of(&live.data), way.hot());
+    let leaving = match way {
+        Way::Off => Vec::new(),
+        _ => plug::leaving(core, plan, live).await?,
+    };
+    let mut wanted =
+        plan.virtual_machine(run, Making::Done, Some(&live.data), hot, &leaving)?;
     wanted["metadata"]["resourceVersion"] = Value::from(live.metadata.resource_version.clone());
     core.cluster
         .apply(Kind::Vm, &wanted, Others::Override)

@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Patch, PatchParams};
 use polyvirt_contract::Provider as _;
-use polyvirt_contract::model::{CreateVm, DiskSpec, PowerOp, PowerState, VmRef, VmState};
+use polyvirt_contract::model::{
+    CreateVm, DiskSpec, NicSpec, PowerOp, PowerState, VmRef, VmState,
+};
 use polyvirt_testkit::ControlPlane;
 use polyvirt_testkit::kubevirt_sim::FAULT;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::lab::{Lab, PATIENCE};
+use crate::lab::{Lab, PATIENCE, bridge_network};
 
 fn disk(name: &str, size_gib: u32) -> DiskSpec {
     DiskSpec {
@@ -173,4 +175,92 @@ async fn a_machine_that_cannot_move_waits_for_a_restart() {
     let waits = |state: &VmState| state.restart_required == ["spec.resources.cpu"];
     let state = lab.until(&vm, waits).await;
     assert_eq!(state.cpu, 2);
+}
+
+fn card(name: &str, network: &str) -> NicSpec {
+    NicSpec {
+        name: name.to_owned(),
+        network: network.to_owned(),
+        ..NicSpec::default()
+    }
+}
+
+/// The cards of the VirtualMachine, and of the machine that runs.
+async fn cards(lab: &Lab) -> [Vec<String>; 2] {
+    let vm = lab.get("VirtualMachine", "web").await;
+    let instance = lab.get("VirtualMachineInstance", "web").await;
+    [&vm["spec"]["template"]["spec"], &instance["spec"]].map(|spec| {
+        let all = spec["domain"]["devices"]["interfaces"].as_array().cloned();
+        let name = |card: &Value| card["name"].as_str().map(str::to_owned);
+        all.iter().flatten().filter_map(name).collect()
+    })
+}
+
+async fn until_cards_are(lab: &Lab, expected: &[&str]) {
+    let begin = Instant::now();
+    while cards(lab).await.iter().any(|found| found != expected) {
+        let found = cards(lab).await;
+        assert!(begin.elapsed() < PATIENCE, "they are {found:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A card on a bridge of its own comes and goes while the machine runs, and KubeVirt strikes it from the VirtualMachine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_card_comes_and_goes_while_the_vm_runs() {
+    let lab = Lab::new().await;
+    lab.put("NetworkAttachmentDefinition", bridge_network("lan"))
+        .await;
+    let mut wish = lab.wish("web");
+    let vm = lab.running(wish.clone()).await;
+    let began = lab.get("VirtualMachineInstance", "web").await;
+    wish.networks.push(card("second", "lan"));
+    let state = change(&lab, &vm, &wish).await;
+    assert_eq!(state.restart_required, Vec::<String>::new(), "plugged in");
+    until_cards_are(&lab, &["net", "second"]).await;
+    wish.networks.pop();
+    let state = change(&lab, &vm, &wish).await;
+    assert_eq!(state.restart_required, Vec::<String>::new(), "unplugged");
+    assert_eq!(state.nics.map(|cards| cards.len()), Some(1));
+    until_cards_are(&lab, &["net"]).await;
+    let ends = lab.get("VirtualMachineInstance", "web").await;
+    assert_eq!(ends["metadata"]["uid"], began["metadata"]["uid"]);
+    // What comes again under the same name is another card.
+    wish.networks.push(card("second", "lan"));
+    change(&lab, &vm, &wish).await;
+    until_cards_are(&lab, &["net", "second"]).await;
+}
+
+/// KubeVirt takes no card from the network of the pods while a machine runs, and gives none; of the latter it says nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_card_on_the_network_of_the_pods_waits_for_a_restart() {
+    let lab = Lab::new().await;
+    lab.put("NetworkAttachmentDefinition", bridge_network("lan"))
+        .await;
+    let mut wish = lab.wish("web");
+    wish.networks = vec![card("first", "lan")];
+    let vm = lab.running(wish.clone()).await;
+    wish.networks.push(card("pods", ""));
+    let state = change(&lab, &vm, &wish).await;
+    assert_eq!(state.restart_required, ["spec.networks"], "it comes");
+    lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
+    lab.switch(&vm, PowerOp::On, PowerState::On).await;
+    lab.until(&vm, |state| state.restart_required.is_empty())
+        .await;
+    wish.networks.pop();
+    let state = change(&lab, &vm, &wish).await;
+    assert_eq!(state.restart_required, ["spec.networks"], "it goes");
+}
+
+/// A disk that was there at the start stays until the next one, and what waits is called a disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cold_disk_that_is_taken_away_is_told_as_a_disk() {
+    let lab = Lab::new().await;
+    let mut wish = lab.wish("web");
+    wish.disks = vec![disk("data", 1)];
+    let vm = lab.running(wish.clone()).await;
+    wish.disks.clear();
+    let state = change(&lab, &vm, &wish).await;
+    assert_eq!(state.restart_required, ["spec.disks"]);
+    assert_eq!(volumes(&lab).await, ["root", "data"]);
 }

@@ -7,7 +7,7 @@ use polyvirt_contract::model::{Headers, ImageOrigin, NicSpec, PrepareImage, Pull
 
 use crate::lab::{Lab, PATIENCE};
 
-fn profile() -> Profile {
+pub fn profile() -> Profile {
     let card = |name: &str, network: &str| NicSpec {
         name: name.to_owned(),
         network: network.to_owned(),

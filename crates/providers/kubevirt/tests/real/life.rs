@@ -123,6 +123,24 @@ async fn a_network_that_another_vm_uses_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_network_goes_with_the_last_card_that_used_it() {
+    let lab = Lab::new().await;
+    let mut wish = rich(&lab, "web");
+    let vm = lab.running(wish.clone()).await;
+    assert_eq!(lab.names("NetworkAttachmentDefinition").await, ["vlan12"]);
+    wish.networks.pop();
+    let task = lab.provider.reconfigure(&vm, wish).await;
+    lab.done(task.expect("accepted")).await;
+    lab.until(&vm, |state| state.nics.as_ref().is_some_and(|n| n.len() == 1))
+        .await;
+    let begin = Instant::now();
+    while !lab.names("NetworkAttachmentDefinition").await.is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "it stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_somebody_else_is_told_within_a_second() {
     let lab = Lab::new().await;
     let vm = lab.running(lab.wish("web")).await;

@@ -17,7 +17,7 @@ async fn a_webhooks_text_is_told_and_not_tried_again() {
     println!("{error}");
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
     assert_eq!(error.kind.retry(), Retry::OnChange);
-    assert!(error.message.contains("allowed q35* pc-q35*"), "{error}");
+    assert!(error.message.contains("[q35* pc-q35*]"), "{error}");
     assert!(lab.names("PersistentVolumeClaim").await.is_empty());
 }
 

@@ -183,3 +183,45 @@ fn fixed_addresses_reach_the_guest_and_ignition_goes_by_config_drive() {
     let seed = Seed::of(&request, &cards, CloudInitOption::default()).expect("a seed");
     assert!(seed.volume("s").get("cloudInitConfigDrive").is_some());
 }
+
+/// With two cards the guest is told which is which. It reads that at its first boot, and a machine that runs gets no disk for it.
+#[test]
+fn a_card_that_comes_later_brings_no_cloud_init_disk() {
+    let mut request = request();
+    let one = built(&request, &KubevirtOptions::default(), None, Hot::Stopped);
+    request.networks.push(on("second", "lan"));
+    let two = built(&request, &KubevirtOptions::default(), Some(&one), Hot::Running);
+    assert_eq!(volume_names(&two), volume_names(&one), "{two:#}");
+    let fresh = built(&request, &KubevirtOptions::default(), None, Hot::Stopped);
+    assert_eq!(volume_names(&fresh), ["root", "cloudinitdisk"]);
+    request.networks.pop();
+    let left = built(&request, &KubevirtOptions::default(), Some(&fresh), Hot::Running);
+    assert_eq!(volume_names(&left), volume_names(&fresh), "nor takes it away");
+}
+
+#[test]
+fn cards_change_nothing_of_what_a_person_wrote_for_cloud_init() {
+    let mut request = request();
+    request.user_data = Some(UserData::CloudInit(Bytes::from_static(b"#cloud-config\n")));
+    let one = built(&request, &KubevirtOptions::default(), None, Hot::Stopped);
+    request.networks.push(on("second", "lan"));
+    let two = built(&request, &KubevirtOptions::default(), Some(&one), Hot::Running);
+    let path = "/spec/template/spec/volumes";
+    assert_eq!(two.pointer(path), one.pointer(path));
+    request.network_data = Bytes::from_static(b"version: 2\n");
+    let said = built(&request, &KubevirtOptions::default(), Some(&one), Hot::Running);
+    assert_ne!(said.pointer(path), one.pointer(path), "a person's words act");
+}
+
+fn volume_names(vm: &Value) -> Vec<&str> {
+    let all = vm.pointer("/spec/template/spec/volumes");
+    let all = all.and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(|volume| volume["name"].as_str()).collect()
+}
+
+fn on(name: &str, network: &str) -> NicSpec {
+    NicSpec {
+        network: network.to_owned(),
+        ..nic(name)
+    }
+}

@@ -76,6 +76,7 @@ pub(super) fn built(
         making: Making::Done,
         live,
         hot,
+        leaving: &[],
         cluster: "here",
     };
     let vm = wish.virtual_machine().expect("an object");
