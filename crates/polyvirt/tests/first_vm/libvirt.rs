@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::machine::{Machine, processes_of, said};
 
 /// A daemon that asks QEMU again and again what it can do takes minutes. A busy machine does not.
-const SOON: Duration = Duration::from_secs(100);
+const SOON: Duration = Duration::from_secs(140);
 
 #[test]
 fn a_libvirt_that_starts_for_the_first_time_boots_a_guest_soon() {
