@@ -8,6 +8,8 @@ use super::error::LowerError;
 
 pub(super) const FIELD: &str = "spec.template.spec.devices";
 const MOST: i32 = 8;
+/// As many as our API takes.
+pub(super) const MOST_KINDS: usize = 8;
 
 /// Devices, as KubeVirt names them and as everybody else is asked for them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +25,10 @@ pub(super) struct Lowered {
 /// What is asked for, or what of it can never be.
 pub(super) fn resolve(devices: &[Device]) -> Result<Lowered, LowerError> {
     let mut found = Lowered::default();
+    if devices.len() > MOST_KINDS {
+        let message = format!("A VM has {MOST_KINDS} kinds of devices at most");
+        return Err(LowerError::invalid(FIELD, message));
+    }
     for (index, device) in devices.iter().enumerate() {
         let count = count(index, device)?;
         found.requests.push(request(index, device, count));

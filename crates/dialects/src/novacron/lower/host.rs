@@ -3,13 +3,11 @@
 use polyvirt_api::infra::{self, DeviceRequest, DeviceType, ProviderType, VMResources};
 
 use super::address::Method;
+use super::devices::MOST_KINDS;
 use super::error::LowerError;
 use super::networks::{self, Card, NetworkKind};
 use super::{Parts, Surroundings, devices};
 use crate::shared::names::shortened;
-
-/// As many as our API takes.
-const MOST: usize = 8;
 
 /// Takes those out of the cards that are functions of the host's own: they are no cards of the hypervisor's. They get their
 /// addresses from the network, for nobody can tell the guest which of its cards such a one is.
@@ -71,9 +69,9 @@ pub(super) fn resources(
         parts.ignored.extend(late.map(|(field, _)| field.clone()));
         return Ok(made.spec.resources.clone());
     }
-    if wanted.len() > MOST {
+    if wanted.len() > MOST_KINDS {
         let message = format!(
-            "A VM has {MOST} kinds of devices at most, and each SR-IOV network is one of them"
+            "A VM has {MOST_KINDS} kinds of devices at most, and each SR-IOV network is one of them"
         );
         return Err(LowerError::invalid(devices::FIELD, message));
     }

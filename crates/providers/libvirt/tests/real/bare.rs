@@ -93,7 +93,7 @@ impl Beginning<'_> {
         command
     }
 
-    /// What our guests have, each where libvirt puts it: a card behind a port takes longer to load than one beside it.
+    /// What our guests have, each where libvirt puts it, so that both load the same.
     fn hardware(&self, command: &mut Command) {
         let (disk, seed) = (self.disk.display(), self.folder.join("seed.img"));
         std::fs::write(&seed, vec![0; 1 << 20]).expect("written");

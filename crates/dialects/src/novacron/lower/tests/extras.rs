@@ -119,9 +119,9 @@ fn devices_of_every_kind_are_asked_for() {
     assert_eq!(options.gpus.len(), 2);
     let none = json!({"devices": [{"type": "gpu", "count": 0}]});
     assert_eq!(refused(none), "spec.template.spec.devices[0].count");
-    let nine = vec![json!({"type": "gpu"}); 9];
-    let nine = json!({ "devices": nine });
-    assert_eq!(refused(nine), "spec.template.spec.devices");
+    let many = vec![json!({"type": "gpu"}); 9];
+    let many = json!({ "devices": many });
+    assert_eq!(refused(many), "spec.template.spec.devices");
 }
 
 #[test]
