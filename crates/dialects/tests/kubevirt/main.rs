@@ -24,3 +24,4 @@ mod migration;
 mod proxy;
 mod rows;
 mod site;
+mod start;

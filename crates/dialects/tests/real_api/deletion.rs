@@ -73,7 +73,10 @@ async fn a_silent_cluster_keeps_the_machine_until_it_is_forced() {
     world.gone::<Machine>("web").await;
     let told = left_behind(&world).await;
     assert!(told.contains("VirtualMachine vm-web"), "{told}");
-    assert!(told.contains("the cluster of KubevirtConfig east"), "{told}");
+    assert!(
+        told.contains("the cluster of KubevirtConfig east"),
+        "{told}"
+    );
     assert!(told.contains("-l vitistack.io/machine=web"), "{told}");
 }
 

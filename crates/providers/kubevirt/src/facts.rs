@@ -258,7 +258,10 @@ impl InstanceFacts {
                 cpu: now.unwrap_or(spec.cpu),
                 memory_mib: memory.filter(|mib| *mib > 0).unwrap_or(spec.memory_mib),
             },
-            disks: disks(data, "/spec").into_iter().map(|(name, _)| name).collect(),
+            disks: disks(data, "/spec")
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect(),
             cards: interfaces.iter().filter_map(running_card).collect(),
             named_cards: card_names_of(items(data, "/spec/domain/devices/interfaces")),
             card_ips: interfaces.iter().filter_map(card_ips).collect(),

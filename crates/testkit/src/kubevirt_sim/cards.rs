@@ -15,7 +15,11 @@ pub(super) fn need_restart(vm: &DynamicObject, instance: &DynamicObject) -> bool
     [CARDS, "/networks"].iter().any(|path| {
         let wanted = list(&vm.data, &format!("{TEMPLATE}{path}"));
         let has = list(&instance.data, &format!("/spec{path}"));
-        let same = |card: &Value| wanted.iter().any(|other| stateless(other) == stateless(card));
+        let same = |card: &Value| {
+            wanted
+                .iter()
+                .any(|other| stateless(other) == stateless(card))
+        };
         !has.iter().all(same)
     })
 }

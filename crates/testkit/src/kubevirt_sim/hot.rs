@@ -4,9 +4,9 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::{FAULT, cards};
 use super::cluster::{HotPlug, Kind, World};
 use super::machine::{TEMPLATE, list, needs_restart};
+use super::{FAULT, cards};
 
 /// Where a machine names its disks.
 pub(super) const DISKS: &str = "/spec/domain/devices/disks";

@@ -224,7 +224,9 @@ fn restart(facts: &Facts<'_>, vm: Option<&VirtualMachineStatus>) -> Option<Findi
     let told = find(vm, kind::RESTART_REQUIRED).filter(|c| c.status == "True")?;
     let what = told.message.split(". ").next().unwrap_or_default();
     let name = facts.machine.metadata.name.as_deref().unwrap_or_default();
-    let how = format!("polyvirt vm restart {name}, or the annotation {POWER_STATE_ANNOTATION} Off and then On");
+    let how = format!(
+        "polyvirt vm restart {name}, or the annotation {POWER_STATE_ANNOTATION} Off and then On"
+    );
     Some(Finding {
         kind: RESTART_REQUIRED,
         truth: Truth::True,

@@ -291,12 +291,19 @@ fn what_waits_for_a_restart_is_told_while_it_waits() {
     let told = pair("True", "RestartRequired");
     assert_eq!(condition(&raised, "RestartRequired"), told);
     let mut all = raised.conditions.iter();
-    let message = all.find(|c| c.type_ == "RestartRequired").map(|c| &*c.message);
+    let message = all
+        .find(|c| c.type_ == "RestartRequired")
+        .map(|c| &*c.message);
     let expected = "These changes take effect at the next restart: spec.networks. Restart it: polyvirt vm restart web, or the annotation vitistack.io/power-state Off and then On";
     assert_eq!(message, Some(expected));
     assert_eq!(condition(&raised, "Ready").0, "True");
     machine.status = Some(raised);
     vm.status = before;
     let raised = raise(&facts(&machine, Some(&vm), None));
-    assert!(raised.conditions.iter().all(|c| c.type_ != "RestartRequired"));
+    assert!(
+        raised
+            .conditions
+            .iter()
+            .all(|c| c.type_ != "RestartRequired")
+    );
 }

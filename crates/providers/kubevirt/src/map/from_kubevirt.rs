@@ -143,9 +143,8 @@ impl Known<'_> {
 
     /// The machine, unless it has ended and only its object is left for a moment.
     fn living(&self) -> Option<&InstanceFacts> {
-        let ended = |instance: &&InstanceFacts| {
-            matches!(instance.phase.as_str(), "Succeeded" | "Failed")
-        };
+        let ended =
+            |instance: &&InstanceFacts| matches!(instance.phase.as_str(), "Succeeded" | "Failed");
         self.instance.filter(|instance| !ended(instance))
     }
 

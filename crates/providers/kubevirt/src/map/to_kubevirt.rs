@@ -169,7 +169,11 @@ impl Wish<'_> {
 
     fn networks(&self) -> Vec<Value> {
         let leaving = self.leaving.iter().map(|card| card.network.clone());
-        self.cards.iter().map(Card::network).chain(leaving).collect()
+        self.cards
+            .iter()
+            .map(Card::network)
+            .chain(leaving)
+            .collect()
     }
 
     fn interfaces(&self) -> Vec<Value> {

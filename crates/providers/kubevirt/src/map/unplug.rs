@@ -42,10 +42,7 @@ pub(crate) fn leaving(vm: &Value, instance: &Value, stay: &[Card]) -> Vec<Leavin
 fn can_leave(card: &Value, network: &Value) -> bool {
     let multus = network.get("multus");
     let first = network.pointer("/multus/default") == Some(&json!(true));
-    card.get("bridge").is_some()
-        && card.get("bootOrder").is_none()
-        && multus.is_some()
-        && !first
+    card.get("bridge").is_some() && card.get("bootOrder").is_none() && multus.is_some() && !first
 }
 
 fn is_plugged(instance: &Value, name: &str) -> bool {

@@ -313,7 +313,8 @@ async fn finish(core: &Core, plan: &Plan, vm: &DynamicObject) -> Result<()> {
             return Ok(());
         }
         let run = Run::of(&seen.data);
-        let mut whole = plan.virtual_machine(run, Making::Done, Some(&seen.data), Hot::Stopped, &[])?;
+        let mut whole =
+            plan.virtual_machine(run, Making::Done, Some(&seen.data), Hot::Stopped, &[])?;
         whole["metadata"]["resourceVersion"] = json!(seen.metadata.resource_version);
         match core.cluster.apply(Kind::Vm, &whole, Others::Override).await {
             Ok(made) => return unmark(core, &made).await,

@@ -19,9 +19,9 @@ use crate::map::layout::{Disk, Source};
 use crate::map::to_kubevirt::Hot;
 use crate::map::unplug::{self, Leaving};
 use crate::subresource::{self, Answer};
+use crate::version;
 use crate::vm::Core;
 use crate::vm::create::Plan;
-use crate::version;
 
 const VOLUMES: &str = "/spec/volumes";
 const DISKS: &str = "/spec/domain/devices/disks";

@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Patch, PatchParams};
 use polyvirt_contract::Provider as _;
-use polyvirt_contract::model::{
-    CreateVm, DiskSpec, NicSpec, PowerOp, PowerState, VmRef, VmState,
-};
+use polyvirt_contract::model::{CreateVm, DiskSpec, NicSpec, PowerOp, PowerState, VmRef, VmState};
 use polyvirt_testkit::ControlPlane;
 use polyvirt_testkit::kubevirt_sim::FAULT;
 use serde_json::{Value, json};

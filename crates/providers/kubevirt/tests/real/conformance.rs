@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use polyvirt_conformance::{Profile, run};
 use polyvirt_contract::model::{Headers, ImageOrigin, NicSpec, PrepareImage, Pull};
 
-use crate::lab::{Lab, PATIENCE};
+use crate::lab::{Lab, patience};
 
 pub fn profile() -> Profile {
     let card = |name: &str, network: &str| NicSpec {
@@ -26,7 +26,7 @@ pub fn profile() -> Profile {
             storage_hint: String::new(),
             pull: Pull::default(),
         }),
-        patience: PATIENCE,
+        patience: patience(),
         interval: Duration::from_millis(50),
         ..Profile::simulated()
     }

@@ -8,13 +8,11 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use polyvirt_api::kubevirt::{Attachment, KubevirtOptions, NetworkOption};
-use polyvirt_contract::model::{
-    ConsoleKind, DiskSpec, MigrateVm, NicSpec, PowerOp, PowerState,
-};
+use polyvirt_contract::model::{ConsoleKind, DiskSpec, MigrateVm, NicSpec, PowerOp, PowerState};
 use polyvirt_contract::{Provider as _, RequestId};
 use polyvirt_provider_kubevirt::{Kubevirt, KubevirtConfig};
-use polyvirt_testkit::audit::{self, Entry};
 use polyvirt_testkit::ControlPlane;
+use polyvirt_testkit::audit::{self, Entry};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, PATIENCE, synced, with_options};
@@ -102,7 +100,14 @@ async fn the_rest(lab: &Lab) {
     });
     let mut wish = with_options(wish, &options);
     let vm = lab.running(wish.clone()).await;
-    for disks in [vec![DiskSpec { name: "data".to_owned(), size_gib: 1, ..DiskSpec::default() }], Vec::new()] {
+    for disks in [
+        vec![DiskSpec {
+            name: "data".to_owned(),
+            size_gib: 1,
+            ..DiskSpec::default()
+        }],
+        Vec::new(),
+    ] {
         wish.disks = disks;
         let changed = lab.provider.reconfigure(&vm, wish.clone()).await;
         lab.done(changed.expect("accepted")).await;
@@ -146,10 +151,11 @@ fn unused(entries: &[Entry]) -> Vec<String> {
     };
     let mut found = Vec::new();
     for rule in rules() {
-        for (group, resource) in words(&rule["apiGroups"])
-            .iter()
-            .flat_map(|group| words(&rule["resources"]).into_iter().map(move |r| (group, r)))
-        {
+        for (group, resource) in words(&rule["apiGroups"]).iter().flat_map(|group| {
+            words(&rule["resources"])
+                .into_iter()
+                .map(move |r| (group, r))
+        }) {
             let idle = words(&rule["verbs"]).into_iter();
             let idle = idle.filter(|verb| !used(group, &resource, verb));
             found.extend(idle.map(|verb| format!("{group}/{resource} {verb}")));

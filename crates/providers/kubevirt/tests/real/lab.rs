@@ -26,6 +26,18 @@ use tokio::sync::OnceCell;
 /// How long anything may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The same in a cluster with a real KubeVirt. It begins moves in turns of a minute, and Kubernetes keeps a claim that was deleted
+/// for half a minute.
+const PATIENCE_WITH_REAL: Duration = Duration::from_secs(150);
+
+/// How long anything may take there.
+pub fn patience() -> Duration {
+    match std::env::var_os(REAL_CLUSTER) {
+        Some(_) => PATIENCE_WITH_REAL,
+        None => PATIENCE,
+    }
+}
+
 /// A cluster that a test may use.
 pub struct Lab {
     pub client: Client,
@@ -213,7 +225,7 @@ impl Lab {
             if fits(&state) {
                 return state;
             }
-            assert!(begin.elapsed() < PATIENCE, "waited in vain: {state:?}");
+            assert!(begin.elapsed() < patience(), "waited in vain: {state:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -226,7 +238,7 @@ impl Lab {
             if state == TaskState::Succeeded {
                 return;
             }
-            assert!(begin.elapsed() < PATIENCE, "{state:?}");
+            assert!(begin.elapsed() < patience(), "{state:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

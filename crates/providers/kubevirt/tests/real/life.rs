@@ -131,8 +131,10 @@ async fn a_network_goes_with_the_last_card_that_used_it() {
     wish.networks.pop();
     let task = lab.provider.reconfigure(&vm, wish).await;
     lab.done(task.expect("accepted")).await;
-    lab.until(&vm, |state| state.nics.as_ref().is_some_and(|n| n.len() == 1))
-        .await;
+    lab.until(&vm, |state| {
+        state.nics.as_ref().is_some_and(|n| n.len() == 1)
+    })
+    .await;
     let begin = Instant::now();
     while !lab.names("NetworkAttachmentDefinition").await.is_empty() {
         assert!(begin.elapsed() < PATIENCE, "it stays");

@@ -190,13 +190,27 @@ fn a_card_that_comes_later_brings_no_cloud_init_disk() {
     let mut request = request();
     let one = built(&request, &KubevirtOptions::default(), None, Hot::Stopped);
     request.networks.push(on("second", "lan"));
-    let two = built(&request, &KubevirtOptions::default(), Some(&one), Hot::Running);
+    let two = built(
+        &request,
+        &KubevirtOptions::default(),
+        Some(&one),
+        Hot::Running,
+    );
     assert_eq!(volume_names(&two), volume_names(&one), "{two:#}");
     let fresh = built(&request, &KubevirtOptions::default(), None, Hot::Stopped);
     assert_eq!(volume_names(&fresh), ["root", "cloudinitdisk"]);
     request.networks.pop();
-    let left = built(&request, &KubevirtOptions::default(), Some(&fresh), Hot::Running);
-    assert_eq!(volume_names(&left), volume_names(&fresh), "nor takes it away");
+    let left = built(
+        &request,
+        &KubevirtOptions::default(),
+        Some(&fresh),
+        Hot::Running,
+    );
+    assert_eq!(
+        volume_names(&left),
+        volume_names(&fresh),
+        "nor takes it away"
+    );
 }
 
 #[test]
@@ -205,12 +219,26 @@ fn cards_change_nothing_of_what_a_person_wrote_for_cloud_init() {
     request.user_data = Some(UserData::CloudInit(Bytes::from_static(b"#cloud-config\n")));
     let one = built(&request, &KubevirtOptions::default(), None, Hot::Stopped);
     request.networks.push(on("second", "lan"));
-    let two = built(&request, &KubevirtOptions::default(), Some(&one), Hot::Running);
+    let two = built(
+        &request,
+        &KubevirtOptions::default(),
+        Some(&one),
+        Hot::Running,
+    );
     let path = "/spec/template/spec/volumes";
     assert_eq!(two.pointer(path), one.pointer(path));
     request.network_data = Bytes::from_static(b"version: 2\n");
-    let said = built(&request, &KubevirtOptions::default(), Some(&one), Hot::Running);
-    assert_ne!(said.pointer(path), one.pointer(path), "a person's words act");
+    let said = built(
+        &request,
+        &KubevirtOptions::default(),
+        Some(&one),
+        Hot::Running,
+    );
+    assert_ne!(
+        said.pointer(path),
+        one.pointer(path),
+        "a person's words act"
+    );
 }
 
 fn volume_names(vm: &Value) -> Vec<&str> {

@@ -165,7 +165,9 @@ fn told(vm: &Value, instance: &Value) -> Vec<String> {
         };
         let (disks, cards) = (names("disks"), names("cards"));
         let pod = names("pod");
-        let cold = pod.iter().map(|name| json!({"name": name, "masquerade": {}}));
+        let cold = pod
+            .iter()
+            .map(|name| json!({"name": name, "masquerade": {}}));
         let disk = |name: &&str| json!({"name": name, "disk": {"bus": "virtio"}});
         let volume =
             |name: &&str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
@@ -186,10 +188,17 @@ fn told(vm: &Value, instance: &Value) -> Vec<String> {
         .expect("an object")
     };
     let says = json!({"conditions": vm["conditions"]});
-    let machine = object("VirtualMachine", json!({"template": {"spec": spec(vm)}}), says);
+    let machine = object(
+        "VirtualMachine",
+        json!({"template": {"spec": spec(vm)}}),
+        says,
+    );
     let status = json!({"phase": "Running", "interfaces": instance["told"]});
     let running = object("VirtualMachineInstance", spec(instance), status);
-    match (Fact::read(Kind::Vm, &machine), Fact::read(Kind::Vmi, &running)) {
+    match (
+        Fact::read(Kind::Vm, &machine),
+        Fact::read(Kind::Vmi, &running),
+    ) {
         (Some(Fact::Vm(vm)), Some(Fact::Instance(running))) => {
             state(&vm, Some(&running)).restart_required
         }
