@@ -22,6 +22,7 @@ use crate::errors;
 use crate::frozen::Frozen;
 use crate::inventory::Host;
 use crate::rpc::{Event, LIFE_EVENT, Link, REBOOT_EVENT, Session};
+use crate::sizes::Sizes;
 
 /// The provider without its outer shell.
 pub(crate) struct Core {
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     pub(crate) images: Turns,
     /// Held by whoever asks a guest where it is.
     pub(crate) asks: Semaphore,
+    pub(crate) sizes: Sizes,
     told_all: AtomicBool,
     vms: Mutex<BTreeMap<Uuid, Arc<Vm>>>,
     revision: Arc<Revisions>,
@@ -247,6 +249,7 @@ impl Core {
             host: OnceCell::new(),
             images: Turns::default(),
             asks: Semaphore::new(1),
+            sizes: Sizes::default(),
             told_all: AtomicBool::new(false),
             vms: Mutex::default(),
             revision,

@@ -39,6 +39,7 @@ mod remove;
 mod rpc;
 mod sasl;
 mod seed;
+mod sizes;
 mod snapshot;
 mod storage;
 mod transport;

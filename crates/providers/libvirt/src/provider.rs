@@ -19,7 +19,7 @@ use crate::config::LibvirtConfig;
 use crate::core::{Core, Revisions};
 use crate::{
     clone, console, create, disk_info, guest, image, inventory, look, offer, power, reconfigure,
-    remove, snapshot, usage,
+    remove, sizes, snapshot, usage,
 };
 
 /// A provider whose VMs are domains of a libvirt, on this machine or another.
@@ -152,7 +152,9 @@ impl Provider for Libvirt {
     }
 
     async fn list_vms(&self) -> Result<Vec<VmState>> {
-        self.core.list().await
+        let mut all = self.core.list().await?;
+        sizes::fill(&self.core, &mut all).await;
+        Ok(all)
     }
 
     async fn find(&self, identity: &Identity) -> Result<Option<VmState>> {

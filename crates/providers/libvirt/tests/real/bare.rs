@@ -222,6 +222,11 @@ impl<'a> Bare<'a> {
         }
     }
 
+    /// What all command lines of its processes have, and no others.
+    pub fn mark(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
     /// Waits until the guest is up, and has it do that on its console.
     pub fn does(&self, script: &str) {
         let log = self.folder.path().join("0.log");

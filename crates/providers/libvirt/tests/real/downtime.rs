@@ -1,10 +1,12 @@
 //! How long a guest stands still when it is moved: by us, by virsh and by QEMU alone, in turns. All three are the same guest that
 //! does the same, between the same name spaces and over the same wire, and are measured from the moment at which QEMU stops the
-//! guest to the one at which the other QEMU lets it go on.
+//! guest to the one at which the other QEMU lets it go on. Meanwhile the other guests are stopped: they would take the processors
+//! from the one that is measured.
 
 use std::time::{Duration, Instant};
 
 use polyvirt_contract::model::VmRef;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::bare::{Bare, Storage};
@@ -118,6 +120,42 @@ fn first_in_line() {
     assert!(told.lines().all(ended), "{told}");
 }
 
+/// Processes of guests that stand still for as long as this is held.
+struct Still(Vec<Pid>);
+
+impl Still {
+    /// Those whose command lines have one of these words.
+    fn of(words: &[&str]) -> Self {
+        let processes = std::fs::read_dir("/proc").expect("readable").flatten();
+        let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+        let pids: Vec<Pid> = numbers
+            .filter_map(Pid::from_raw)
+            .filter(|pid| is_guest(*pid, words))
+            .collect();
+        for pid in &pids {
+            kill_process(*pid, Signal::STOP).expect("it runs");
+        }
+        assert!(pids.len() >= words.len(), "{words:?} of {pids:?}");
+        Self(pids)
+    }
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            let _ = kill_process(*pid, Signal::CONT);
+        }
+    }
+}
+
+fn is_guest(pid: Pid, words: &[&str]) -> bool {
+    let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+    let line = line.unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
+    let first = line.split('\0').next().unwrap_or_default();
+    first.ends_with("qemu-system-x86_64") && words.iter().any(|word| line.contains(word))
+}
+
 /// A tool that blocks is waited for apart from what passes the guest on.
 fn apart<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
@@ -156,9 +194,15 @@ async fn on_shared_storage_nothing_is_copied_and_a_guest_hardly_stands_still() {
     });
     let before = count(&pair, &vm).await;
     let (mut by_qemu, mut by_virsh, mut by_us) = (Vec::new(), Vec::new(), Vec::new());
+    let (us, virsh, qemu) = ("guest=sharer,", "guest=theirs,", alone.mark());
     for round in 0..ROUNDS {
+        let still = Still::of(&[us, virsh]);
         by_qemu.push(apart(|| alone.migrate()));
+        drop(still);
+        let still = Still::of(&[us, &qemu]);
         by_virsh.push(apart(|| theirs.migrate(round)));
+        drop(still);
+        let _still = Still::of(&[virsh, &qemu]);
         by_us.push(ours(&pair, &vm, round).await);
     }
     assert_eq!(pair.state(&vm).await.host, "hv-b");
@@ -187,8 +231,12 @@ async fn with_its_disk_copied_a_guest_hardly_stands_still() {
     });
     let before = count(&pair, &vm).await;
     let (mut by_qemu, mut by_us) = (Vec::new(), Vec::new());
+    let (us, qemu) = ("guest=carrier,", alone.mark());
     for round in 0..ROUNDS {
+        let still = Still::of(&[us]);
         by_qemu.push(apart(|| alone.migrate()));
+        drop(still);
+        let _still = Still::of(&[&qemu]);
         by_us.push(ours(&pair, &vm, round).await);
     }
     pair.only_at(&vm, "hv-b");

@@ -1,6 +1,7 @@
 //! One guest from its beginning to its end, beside domains of others.
 
 use std::io::Write as _;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,19 +13,35 @@ use crate::host::Host;
 use crate::lab::{Lab, next, owner, told};
 use crate::switch;
 
-const FOREIGN: &str = "<domain type='qemu'><name>theirs</name><uuid>0a1b2c3d-0000-4000-8000-0000000000ff</uuid><memory unit='MiB'>64</memory><os><type machine='q35'>hvm</type></os><features><acpi/></features></domain>";
+const FOREIGN: &str = "<domain type='qemu'><name>theirs</name><uuid>0a1b2c3d-0000-4000-8000-0000000000ff</uuid><memory unit='MiB'>64</memory><os><type machine='q35'>hvm</type></os><features><acpi/></features><devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='DISK'/><target dev='vda' bus='virtio'/></disk></devices></domain>";
 
 fn define_foreign(lab: &Lab) -> String {
     let file = lab.host.path("theirs.xml");
-    std::fs::write(&file, FOREIGN).expect("written");
+    let disk = lab.host.path("theirs.qcow2").display().to_string();
+    let made = Command::new("qemu-img")
+        .args(["create", "-q", "-f", "qcow2", &disk, "3G"])
+        .status();
+    assert!(made.expect("qemu-img is installed").success());
+    std::fs::write(&file, FOREIGN.replace("DISK", &disk)).expect("written");
     lab.host.virsh(&["define", &file.display().to_string()]);
     lab.host.virsh(&["dumpxml", "theirs"])
+}
+
+/// Whoever adopts it sees what it has.
+async fn is_listed_with_its_disk(lab: &Lab) {
+    let all = lab.provider.list_vms().await.expect("listed");
+    let theirs = all.iter().find(|vm| vm.name == "theirs").expect("seen");
+    let disks = theirs.disks.as_deref().expect("told");
+    let [disk] = disks else { panic!("{disks:?}") };
+    assert!(disk.path.ends_with("/theirs.qcow2"), "{disk:?}");
+    assert_eq!((disk.size_gib, disk.format.as_str()), (3, "qcow2"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_lives_and_others_are_left_alone() {
     let lab = Lab::on(Host::with_switch()).await;
     let theirs = define_foreign(&lab);
+    is_listed_with_its_disk(&lab).await;
     let mut stream = lab.watch().await;
     let mut desired = lab.desired("web", 1);
     let script = "#!/bin/sh\necho seeded > /tmp/seeded\n";

@@ -63,8 +63,11 @@ pub(crate) mod flags {
 /// What statistics are asked for: the state alone, which costs nothing; processor time and memory.
 const STATS: u32 = 1;
 const USAGE: u32 = 2 | 4;
+const BLOCKS: u32 = 32;
+/// What is known without waiting for a domain that is busy.
+const AT_ONCE: u32 = 1 << 29;
 /// Only domains that run, and of them what is known without waiting for them.
-const RUNNING: u32 = 1 | 1 << 29;
+const RUNNING: u32 = 1 | AT_ONCE;
 
 /// The host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +116,14 @@ impl DomainStats {
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         match self.values.get(key)? {
             Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// A text that was told.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        match self.values.get(key)? {
+            Value::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -177,6 +188,13 @@ impl Connection {
     pub(crate) async fn usage(&self) -> Answer<Vec<DomainStats>> {
         let all: Vec<&Domain> = Vec::new();
         self.call(p::CONNECT_GET_ALL_DOMAIN_STATS, &(all, USAGE, RUNNING))
+            .await
+    }
+
+    /// The disks of all domains, in one call.
+    pub(crate) async fn blocks(&self) -> Answer<Vec<DomainStats>> {
+        let all: Vec<&Domain> = Vec::new();
+        self.call(p::CONNECT_GET_ALL_DOMAIN_STATS, &(all, BLOCKS, AT_ONCE))
             .await
     }
 
