@@ -82,8 +82,15 @@ forward_ends() {
   kill "$FORWARD_PID" && wait "$FORWARD_PID" 2>/dev/null || true
   FORWARD_PID=
 }
-# serves PATH [TEXT]: what was forwarded answers 200, with the text.
-serves() { curl --fail --silent --show-error --max-time 10 "$FORWARDED$1" | grep -q -- "${2:-.}" || die "$1 does not answer${2:+ with $2}"; }
+answers() { curl --fail --silent --show-error --max-time 10 "$FORWARDED$1" | grep -q -- "${2:-.}"; }
+# serves PATH [TEXT]: what was forwarded answers 200, with the text, now or in a moment.
+serves() {
+  local end=$((SECONDS + 20))
+  until answers "$@"; do
+    [ "$SECONDS" -lt "$end" ] || die "$1 does not answer${2:+ with $2}"
+    sleep 0.5
+  done
+}
 
 console() { kubectl get --raw "/apis/subresources.polyvirt.io/v1/namespaces/$1/virtualmachines/$2/log"; }
 

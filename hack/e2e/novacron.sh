@@ -22,7 +22,11 @@ novacron_install() {
   # There are two Providers by now.
   kubectl set env deployment/polyvirt-manager -n polyvirt-system NOVACRON_DEFAULT_PROVIDER=elsewhere
   kubectl rollout status deployment/polyvirt-manager -n polyvirt-system --timeout=90s
+  # The one before has no default, and would choose by itself.
+  await 60 "one manager is left" one_manager
 }
+
+one_manager() { [ "$(kubectl get pods -n polyvirt-system -o name | grep -c polyvirt-manager)" = 1 ]; }
 
 novacron_vm() {
   step "NovaCron's README: a VM, stopped and started"
