@@ -49,12 +49,12 @@ pub(crate) async fn fill(core: &Arc<Core>, vms: &mut [VmState]) {
         return;
     }
     if let Ok(one) = core.sizes.asking.clone().try_lock_owned() {
-        let asker = core.clone();
-        let asked = tokio::spawn(async move {
-            ask(&asker).await;
+        let core = core.clone();
+        let question = tokio::spawn(async move {
+            ask(&core).await;
             drop(one);
         });
-        let _ = tokio::time::timeout(PATIENCE, asked).await;
+        let _ = tokio::time::timeout(PATIENCE, question).await;
     }
     core.sizes.fill(vms);
 }
