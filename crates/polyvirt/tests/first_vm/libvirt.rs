@@ -33,18 +33,7 @@ fn a_libvirt_that_starts_for_the_first_time_boots_a_guest_soon() {
 /// Somebody pulls the plug behind the declaration, which is not corrected. `vm start` is one all the same.
 fn starts_again(machine: &Machine) {
     let vm = "virtualmachines.infra.virtrigaud.io/demo-libvirt";
-    let kubectl = |words: &[&str]| {
-        let mut command = Command::new(polyvirt_testkit::kubectl());
-        let config = machine.state().join("kubeconfig");
-        said(
-            &command
-                .args(words)
-                .env("KUBECONFIG", config)
-                .output()
-                .unwrap(),
-            0,
-        )
-    };
+    let kubectl = |words: &[&str]| machine.kubectl(words);
     let left_alone = r#"{"spec": {"driftPolicy": null}}"#;
     kubectl(&["patch", vm, "--type", "merge", "--patch", left_alone]);
     let socket = machine.state().join("libvirt/run/libvirt-sock");

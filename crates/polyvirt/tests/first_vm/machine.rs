@@ -56,6 +56,14 @@ impl Machine {
         command
     }
 
+    /// What it prints.
+    pub fn kubectl(&self, words: &[&str]) -> String {
+        let mut command = Command::new(polyvirt_testkit::kubectl());
+        let config = self.state().join("kubeconfig");
+        let output = command.args(words).env("KUBECONFIG", config).output();
+        said(&output.unwrap(), 0)
+    }
+
     pub fn up(&self) -> Output {
         self.up_with(&[])
     }

@@ -6,7 +6,7 @@ mod machine;
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use machine::{Machine, complained, processes_of, said};
 
@@ -115,18 +115,7 @@ fn serves_novacron(machine: &Machine) {
         "/../../config/samples/novacron.yaml"
     );
     let vm = "virtualmachines.novacron.io/my-vm";
-    let kubectl = |words: &[&str]| {
-        let mut command = Command::new(polyvirt_testkit::kubectl());
-        let config = machine.state().join("kubeconfig");
-        said(
-            &command
-                .args(words)
-                .env("KUBECONFIG", config)
-                .output()
-                .unwrap(),
-            0,
-        )
-    };
+    let kubectl = |words: &[&str]| machine.kubectl(words);
     kubectl(&["apply", "-f", sample]);
     let runs = "--for=jsonpath={.status.phase}=Running";
     kubectl(&["wait", runs, vm, "--timeout=30s"]);
