@@ -39,6 +39,7 @@ impl Judged for Provider {
         let mut found = insecure(self);
         found.extend(without_credentials(self, facts));
         found.extend(slow_health(self));
+        found.extend(many_pods(self));
         if old.is_some_and(|old| old.spec.endpoint != self.spec.endpoint) {
             found.extend(moved_away(self, facts));
         }
@@ -117,6 +118,16 @@ fn slow_health(provider: &Provider) -> Option<String> {
     let (interval, timeout) = (check.interval.parse().ok()?, check.timeout.parse().ok()?);
     (timeout > interval).then(|| {
         "spec.healthCheck.timeout: longer than interval, so a dead provider is noticed late"
+            .to_owned()
+    })
+}
+
+/// A task is known to the pod that carries it out. The manager keeps to one pod; if that one goes, it asks another, which knows
+/// nothing, and looks at the VMs instead.
+fn many_pods(provider: &Provider) -> Option<String> {
+    let runtime = provider.spec.runtime.as_ref()?;
+    (mode(provider) == RuntimeMode::Remote && runtime.replicas > 1).then(|| {
+        "spec.runtime.replicas: pods do not know of each other's tasks, and the manager talks to one of them at a time; more than one makes nothing faster"
             .to_owned()
     })
 }

@@ -63,6 +63,19 @@ fn what_is_insecure_is_told() {
             vec!["noticed late"],
         ),
     ];
+    each_is_warned_of(table.to_vec());
+}
+
+#[test]
+fn pods_that_add_nothing_are_told() {
+    let pods = |mode: &str, number: u8| json!({"type": "vsphere", "endpoint": "https://v", "runtime": {"mode": mode, "image": "i", "replicas": number}});
+    each_is_warned_of(vec![
+        (pods("Remote", 2), vec!["spec.runtime.replicas"]),
+        (pods("Remote", 1), vec![]),
+    ]);
+}
+
+fn each_is_warned_of(table: Vec<(Value, Vec<&str>)>) {
     for (spec, expected) in table {
         let verdict = World::default().create("Provider", spec);
         assert_eq!(verdict.decision, Decision::Allowed);

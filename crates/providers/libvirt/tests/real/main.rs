@@ -30,6 +30,7 @@ mod link;
 mod manners;
 mod many;
 mod modern;
+mod moments;
 mod moving;
 mod openssh;
 mod pair;

@@ -13,7 +13,6 @@ const CONNECTIONS: i32 = 2;
 /// Bits of a move.
 mod bit {
     pub(super) const LIVE: u32 = 1;
-    pub(super) const PERSIST_DEST: u32 = 1 << 3;
     pub(super) const PAUSED: u32 = 1 << 5;
     pub(super) const NON_SHARED_DISK: u32 = 1 << 6;
     pub(super) const CHANGE_PROTECTION: u32 = 1 << 8;
@@ -70,8 +69,9 @@ fn is_live(request: &MigrateVm, was: PowerState) -> bool {
 /// The bits for both sides.
 pub(super) fn flags(request: &MigrateVm, was: PowerState, disks: Disks, shared: Shared) -> Flags {
     let live = is_live(request, was);
-    // The domain is held for the move, and becomes one of the target's own. An error of a disk ends the move, not the guest.
-    let always = bit::CHANGE_PROTECTION | bit::PERSIST_DEST | bit::ABORT_ON_ERROR;
+    // The domain is held for the move. That it becomes one of the target's own was seen to before (`carry`): libvirt would write
+    // that down while the guest stands still. An error of a disk ends the move, not the guest.
+    let always = bit::CHANGE_PROTECTION | bit::ABORT_ON_ERROR;
     let wishes = [
         (live, bit::LIVE),
         (was != PowerState::On, bit::PAUSED),
