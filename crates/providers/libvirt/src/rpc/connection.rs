@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{LibvirtError, RpcError};
 use super::frame::{Header, KEEPALIVE, Kind, QEMU, REMOTE, Status};
-use super::procedure::{Lane, Procedure};
+use super::procedure::{LIFE_EVENT, Lane, Procedure};
 use super::types::Domain;
 use super::xdr::{self, Decode, Encode};
 
@@ -46,6 +46,40 @@ pub(crate) struct Event {
     pub(crate) procedure: u32,
     /// The domain.
     pub(crate) domain: Uuid,
+    /// How its life has turned, if that is what was told.
+    pub(crate) turn: Option<Turn>,
+}
+
+/// Turns in the life of a domain, as far as they are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Suspended,
+    Resumed,
+    Other,
+}
+
+impl Turn {
+    const fn of(number: i32) -> Self {
+        match number {
+            3 => Self::Suspended,
+            4 => Self::Resumed,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Event {
+    /// Every message that we asked for begins with the number of the subscription and the domain.
+    fn read(procedure: u32, body: Bytes) -> Option<Self> {
+        let (_, domain) = xdr::read::<(i32, Domain)>(body.clone()).ok()?;
+        let life = (procedure == LIFE_EVENT).then(|| xdr::read::<(i32, Domain, i32)>(body));
+        let turn = life.and_then(Result::ok);
+        Some(Self {
+            procedure,
+            domain: domain.uuid,
+            turn: turn.map(|(_, _, number)| Turn::of(number)),
+        })
+    }
 }
 
 /// Where events go. It must not block.
@@ -285,12 +319,8 @@ impl Shared {
             (REMOTE | QEMU, Kind::Reply) => self.replied(header, body),
             (REMOTE | QEMU, Kind::Stream) => self.streamed(header, body),
             (REMOTE, Kind::Message) => {
-                // Every message that we asked for begins with the number of the subscription and the domain.
-                if let Ok((_, domain)) = xdr::read::<(i32, Domain)>(body) {
-                    on_event(Event {
-                        procedure: header.procedure,
-                        domain: domain.uuid,
-                    });
+                if let Some(event) = Event::read(header.procedure, body) {
+                    on_event(event);
                 }
             }
             _ => {}

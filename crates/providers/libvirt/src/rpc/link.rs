@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, OnEvent};
 use super::error::RpcError;
-use super::procedure::{AUTH_LIST, AUTH_POLKIT, CONNECT_OPEN, EVENTS};
+use super::procedure::{AUTH_LIST, AUTH_POLKIT, CONNECT_OPEN, EVENTS, LIFE};
 use crate::config::LibvirtConfig;
 use crate::{sasl, transport};
 
@@ -118,10 +118,7 @@ async fn keep_open(
 ) {
     let mut pause = FIRST_PAUSE;
     loop {
-        let attempt = tokio::time::timeout(OPENS_WITHIN, open(&config, &on_event)).await;
-        let attempt =
-            attempt.unwrap_or_else(|_| Err(RpcError::Unreachable("no answer in time".to_owned())));
-        match attempt {
+        match in_time(open(&config, &on_event)).await {
             Ok(session) => {
                 pause = FIRST_PAUSE;
                 tracing::info!(endpoint = %config.public(), "libvirt is connected");
@@ -151,10 +148,25 @@ fn jittered(pause: Duration) -> Duration {
 
 /// Opens a session for one piece of work, which hears no events. libvirt ends that work when the session ends.
 pub(crate) async fn open_apart(config: &LibvirtConfig) -> Result<Session, RpcError> {
-    let opens = admit(config, Arc::new(|_| {}));
+    in_time(admit(config, Arc::new(|_| {}))).await.map(Arc::new)
+}
+
+/// The same for work that wants to hear how the lives of domains turn.
+pub(crate) async fn open_apart_for(
+    config: &LibvirtConfig,
+    on_event: OnEvent,
+) -> Result<Session, RpcError> {
+    let opens = async {
+        let session = admit(config, on_event).await?;
+        session.register(LIFE).await?;
+        Ok(session)
+    };
+    in_time(opens).await.map(Arc::new)
+}
+
+async fn in_time<T>(opens: impl Future<Output = Result<T, RpcError>>) -> Result<T, RpcError> {
     let opened = tokio::time::timeout(OPENS_WITHIN, opens).await;
-    let late = || RpcError::Unreachable("no answer in time".to_owned());
-    Ok(Arc::new(opened.map_err(|_| late())??))
+    opened.unwrap_or_else(|_| Err(RpcError::Unreachable("no answer in time".to_owned())))
 }
 
 /// The socket, who we are, which hypervisor, signs of life.

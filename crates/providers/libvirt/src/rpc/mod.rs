@@ -18,11 +18,11 @@ mod types;
 mod xdr;
 
 pub(crate) use calls::{Cookie, DomainJob, DomainStats, Ending, Message, Parameter, flags};
-pub(crate) use connection::{Connection, Event};
+pub(crate) use connection::{Connection, Event, OnEvent, Turn};
 #[cfg(test)]
 pub(crate) use error::LibvirtError;
 pub(crate) use error::{RpcError, code};
-pub(crate) use link::{Link, Session, open_apart};
+pub(crate) use link::{Link, Session, open_apart, open_apart_for};
 pub(crate) use procedure::{LIFE_EVENT, REBOOT_EVENT};
 pub(crate) use stream::Stream;
 pub(crate) use types::{Domain, Named, Snapshot, Volume};

@@ -142,11 +142,13 @@ pub(crate) const QEMU_AGENT_COMMAND: Procedure = qemu(3);
 pub(crate) const LIFE_EVENT: u32 = 318;
 pub(crate) const REBOOT_EVENT: u32 = 319;
 
+/// The life of a domain, by the number under which it is asked for.
+pub(crate) const LIFE: i32 = 0;
+
 /// Events that are listened to, by the number under which they are asked for. Those that only count (the clock, the screen)
 /// are left out.
 pub(crate) const EVENTS: &[i32] = &[
-    0,  // its life
-    1,  // reboot
+    LIFE, 1,  // reboot
     3,  // watchdog
     7,  // a disk failed
     16, // a block job ended

@@ -17,10 +17,8 @@ use crate::pair::Pair;
 
 /// Of each the one in the middle counts.
 const ROUNDS: usize = 5;
-/// libvirt counts in whole milliseconds, and begins when it hears of the stop.
-const ROUNDING: Duration = Duration::from_millis(5);
-/// It counts until it has told the guest's new QEMU all that it wanted to.
-const TOLD_LATE: Duration = Duration::from_millis(250);
+/// What may lie between what happens and what we hear, on a busy machine.
+const HEARD_LATE: Duration = Duration::from_millis(60);
 const HOSTS: [&str; 2] = ["hv-a", "hv-b"];
 
 fn middle(who: &str, mut times: Vec<Duration>) -> Duration {
@@ -29,7 +27,7 @@ fn middle(who: &str, mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// By us, to the host of that place. What we tell is what libvirt has told us, and never less than it was.
+/// By us, to the host of that place. What we tell is what was.
 async fn ours(
     pair: &Pair,
     moments: &Moments,
@@ -47,7 +45,7 @@ async fn ours(
     );
     println!("told {told:?}, was {was:?}");
     assert!(
-        told + ROUNDING >= was && told < was + TOLD_LATE,
+        told.abs_diff(was) < HEARD_LATE,
         "told {told:?}, was {was:?}"
     );
     was
@@ -174,7 +172,7 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// What libvirt's hand-over may take where somebody else wants the processors too. On an idle machine it takes 10 ms.
-const HAND_OVER: Duration = Duration::from_millis(60);
+const HAND_OVER: Duration = Duration::from_millis(150);
 
 /// What libvirt and we add may be half of what QEMU itself takes; where that is less than libvirt's own hand-over, the hand-over.
 fn hold(ours: Duration, alone: Duration, virsh: Option<Duration>) {

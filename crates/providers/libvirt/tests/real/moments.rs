@@ -1,5 +1,4 @@
-//! When a QEMU has stopped its guest and when it has let it go on, by the times that QEMU itself gives. What libvirt tells of a
-//! move ends some 20 ms after the guest goes on.
+//! When a QEMU has stopped its guest and when it has let it go on, by the times that QEMU itself gives.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

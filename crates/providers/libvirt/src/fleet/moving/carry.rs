@@ -4,6 +4,7 @@
 //! VM in the end. The connections are closed at the end, and if this process dies: then libvirt removes what it has prepared
 //! at the target, and the guest goes on at the source.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use polyvirt_contract::model::{MigrateVm, PowerState};
@@ -15,11 +16,12 @@ use super::Route;
 use super::description::described;
 use super::follow::{Follow, take_in};
 use super::luggage::{Both, Luggage};
+use super::stopwatch::Stopwatch;
 use super::wish::{self, Flags};
 use crate::core::Vm;
 use crate::domain::{Marks, Moving};
 use crate::reconfigure;
-use crate::rpc::{Cookie, Domain, Ending, Parameter, RpcError, Session, flags, open_apart};
+use crate::rpc::{Cookie, Domain, Ending, Parameter, RpcError, Session, flags, open_apart_for};
 
 type Answer<T> = std::result::Result<T, RpcError>;
 
@@ -41,7 +43,7 @@ pub(super) struct Trip<'a> {
 
 impl Trip<'_> {
     /// Goes all the way, or fails somewhere on it.
-    pub(super) async fn go(&self, both: &Both, vm: &std::sync::Arc<Vm>) -> Result<()> {
+    pub(super) async fn go(&self, both: &Both, vm: &Arc<Vm>) -> Result<()> {
         let domain = Domain::of(self.route.uuid);
         self.luggage.pack(both, self.route.uuid).await?;
         self.define(both, &domain).await?;
@@ -84,7 +86,11 @@ impl Trip<'_> {
 
     async fn steps(&self, both: &Both, domain: Domain) -> Result<Steps> {
         let (source, target) = (&self.route.source.config, &self.route.target.config);
-        let (source, session) = tokio::try_join!(open_apart(source), open_apart(target))?;
+        let stopwatch = Stopwatch::of(self.route.uuid);
+        let (source, session) = tokio::try_join!(
+            open_apart_for(source, stopwatch.at_source()),
+            open_apart_for(target, stopwatch.at_target())
+        )?;
         let luggage = &self.luggage;
         let disks = luggage.copied_disks.iter();
         let mut parameters = wish::parameters(self.request);
@@ -103,6 +109,7 @@ impl Trip<'_> {
             flags: wish::flags(self.request, self.was, luggage.disks(), luggage.shared()),
             source,
             target: session,
+            stopwatch,
             domain,
             parameters,
         })
@@ -126,6 +133,7 @@ impl Trip<'_> {
 struct Steps {
     source: Session,
     target: Session,
+    stopwatch: Arc<Stopwatch>,
     domain: Domain,
     name: Option<String>,
     parameters: Vec<Parameter>,
@@ -252,16 +260,16 @@ impl Steps {
         }
     }
 
-    /// How long the guest stood still, as the target has measured it.
+    /// How much was sent, and how long the guest stood still: as it was heard, else as libvirt has counted.
     async fn measure(&self, trip: &Trip<'_>, both: &Both) {
-        match both.there.job(&self.domain, flags::ENDED_JOB).await {
-            Ok((_, job)) => trip.running.tell(|told| {
-                take_in(told, &job);
-                told.remaining_bytes = Some(0);
-            }),
-            Err(error) => {
-                tracing::debug!(%error, "libvirt does not tell how long the guest stood still");
+        let job = both.there.job(&self.domain, flags::ENDED_JOB).await;
+        trip.running.tell(|told| {
+            match job {
+                Ok((_, job)) => take_in(told, &job),
+                Err(error) => tracing::debug!(%error, "libvirt tells no figures of a move"),
             }
-        }
+            told.remaining_bytes = Some(0);
+            told.downtime = self.stopwatch.stood_still().or(told.downtime);
+        });
     }
 }

@@ -28,6 +28,7 @@ mod follow;
 mod left;
 mod luggage;
 mod settle;
+mod stopwatch;
 mod wish;
 
 use std::sync::Arc;

@@ -177,7 +177,7 @@ async fn events_reach_whoever_listens() {
         serial: 0,
         status: Status::Ok,
     };
-    let body = xdr::write(&(3_i32, &Domain::of(uuid), 2_i32, 0_i32));
+    let body = xdr::write(&(3_i32, &Domain::of(uuid), 4_i32, 0_i32));
     theirs
         .write_all(&header.with(&body))
         .await
@@ -185,6 +185,7 @@ async fn events_reach_whoever_listens() {
     let expected = Event {
         procedure: 318,
         domain: uuid,
+        turn: Some(Turn::Resumed),
     };
     assert_eq!(events.recv().await, Some(expected));
 }
