@@ -14,6 +14,9 @@ BIN_DIR ?= $(HOME)/.local/bin
 
 export CARGO_TERM_COLOR ?= auto
 export RUST_BACKTRACE ?= 1
+# Most tests wait for a server, a watch or a guest most of the time, so there may be more of them than processors. Those that boot
+# guests see to it themselves that no more than two do so at once.
+export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(nproc))))
 
 ##@ Every day
 
