@@ -80,7 +80,8 @@ fn of_cards(networks: &[Value], cards: &[Value]) -> Vec<Value> {
     cards.iter().filter_map(network).collect()
 }
 
-/// Strikes cards that are called absent, and that the machine does not have, from the VirtualMachine.
+/// Strikes cards that are called absent, and that the machine does not have, from the VirtualMachine: like KubeVirt, some time
+/// after they are out.
 pub(super) async fn strike(world: &World, vm: &DynamicObject, has: &[Value]) -> kube::Result<()> {
     let wanted = list(&vm.data, &format!("{TEMPLATE}{CARDS}"));
     let stays = |card: &&Value| !is_absent(card) || named(has, &card["name"]).is_some();
@@ -88,6 +89,7 @@ pub(super) async fn strike(world: &World, vm: &DynamicObject, has: &[Value]) -> 
     if kept == wanted {
         return Ok(());
     }
+    tokio::time::sleep(world.step * 10).await;
     let networks = of_cards(&list(&vm.data, &format!("{TEMPLATE}/networks")), &kept);
     let change = json!({"spec": {"template": {"spec": {
         "networks": networks,

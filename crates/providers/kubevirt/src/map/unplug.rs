@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use crate::kinds::{items, text};
 use crate::map::cards::Card;
 
+/// The state that asks KubeVirt to unplug a card.
+const ABSENT: &str = "absent";
 const INTERFACES: &str = "/domain/devices/interfaces";
 
 /// A card that is to be unplugged, as the VirtualMachine names it until it is out.
@@ -16,6 +18,12 @@ const INTERFACES: &str = "/domain/devices/interfaces";
 pub(crate) struct Leaving {
     pub(crate) interface: Value,
     pub(crate) network: Value,
+}
+
+/// Whether a VirtualMachine still names a card that is to be unplugged.
+pub(crate) fn is_unplugging(vm: &Value) -> bool {
+    let cards = items(vm, &format!("/spec/template/spec{INTERFACES}"));
+    cards.iter().any(|card| text(card, "/state") == ABSENT)
 }
 
 /// The cards that the machine has, that do not stay, and that KubeVirt can unplug.
@@ -28,7 +36,7 @@ pub(crate) fn leaving(vm: &Value, instance: &Value, stay: &[Card]) -> Vec<Leavin
     let leaves = |card: &Value| {
         let network = named(networks, text(card, "/name"))?;
         let mut interface = card.clone();
-        interface["state"] = json!("absent");
+        interface["state"] = json!(ABSENT);
         can_leave(card, network).then(|| Leaving {
             interface,
             network: network.clone(),

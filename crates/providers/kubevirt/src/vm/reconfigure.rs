@@ -18,6 +18,7 @@ use crate::facts::{Fact, claim_bytes, has_condition};
 use crate::kinds::{IDENTITY, Kind, VmKey, items, label, owner, text};
 use crate::map::layout::Disk;
 use crate::map::to_kubevirt::{Making, Run, claim_of};
+use crate::map::unplug::is_unplugging;
 use crate::vm::create::Plan;
 use crate::vm::plug::Way;
 use crate::vm::{Core, delete, look, mark_claims, plug};
@@ -75,6 +76,7 @@ pub(crate) async fn reconfigure(
     let core_of_task = core.clone();
     let work = async move {
         arrive(&core_of_task, &plan.key, &applied).await?;
+        struck(&core_of_task, &plan.key).await?;
         delete::left_networks(&core_of_task, &plan.key, &live).await
     };
     core.begin(&name, |_| work).answer().await
@@ -257,6 +259,15 @@ async fn arrive(core: &Core, key: &VmKey, applied: &DynamicObject) -> Result<()>
         answer = core.until(Kind::Vm, key, ARRIVAL, waits) => answer,
     };
     give_up(answer)
+}
+
+/// Waits until KubeVirt has struck the cards that leave from the VM, which it does after they are out of the machine: so long the
+/// VM names their networks. Cards that wait for a restart are waited for by nobody.
+async fn struck(core: &Core, key: &VmKey) -> Result<()> {
+    let gone = |vm: Option<&DynamicObject>| {
+        vm.is_none_or(|vm| !is_unplugging(&vm.data) || has_condition(&vm.data, "RestartRequired"))
+    };
+    give_up(core.until(Kind::Vm, key, ARRIVAL, gone).await)
 }
 
 /// Whether the machine has the size, disks and cards that the VM says.
