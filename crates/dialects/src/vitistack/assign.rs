@@ -95,6 +95,18 @@ pub enum AssignError {
         /// The name.
         name: String,
     },
+    /// The VM is, or may be, in the cluster of another one.
+    #[error(
+        "Machine {machine} names KubevirtConfig {wanted}, and its VM is in the cluster of {here}, or may be there as long as that does not answer. A VM does not move by an edit: name {here} again in the annotation vitistack.io/kubevirt-config, or delete the Machine and create it anew"
+    )]
+    Elsewhere {
+        /// The Machine.
+        machine: String,
+        /// Whose cluster has the VM.
+        here: String,
+        /// What the Machine names now.
+        wanted: String,
+    },
     /// The Machine names two.
     #[error(
         "spec.kubevirtConfigRef: {spec} is named here, and {annotation} in the annotation vitistack.io/kubevirt-config. Make them the same"
@@ -112,7 +124,10 @@ impl AssignError {
     pub const fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::Silent { .. } | Self::Undecided(..) | Self::Ambiguous { .. }
+            Self::Silent { .. }
+                | Self::Undecided(..)
+                | Self::Ambiguous { .. }
+                | Self::Elsewhere { .. }
         )
     }
 }

@@ -74,6 +74,12 @@ pub fn is_owned(provider: &Provider, config: &KubevirtConfig) -> bool {
     made_of(provider).is_some_and(|owner| owner.uid == uid)
 }
 
+/// Whether the Provider is that of a KubevirtConfig of the same name that is no longer there.
+pub fn is_heir(provider: &Provider, config: &KubevirtConfig) -> bool {
+    let name = config.metadata.name.as_deref().unwrap_or_default();
+    made_of(provider).is_some_and(|owner| owner.name == name) && !is_owned(provider, config)
+}
+
 /// Whether the Provider is as it is to be. What others have added is theirs.
 pub fn says_the_same(there: &Provider, wanted: &Provider) -> bool {
     let mode = |p: &Provider| p.spec.runtime.as_ref().map(|r| r.mode);

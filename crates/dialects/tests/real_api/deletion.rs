@@ -80,6 +80,37 @@ async fn a_silent_cluster_keeps_the_machine_until_it_is_forced() {
     assert!(told.contains("-l vitistack.io/machine=web"), "{told}");
 }
 
+/// Somebody writes another provider into a Machine that has a VM. It is left alone from then on, and still takes its VM along.
+#[tokio::test]
+async fn a_machine_that_was_for_kubevirt_once_takes_its_vm_along() {
+    let (world, east) = World::furnished("once").await;
+    let theirs = "machine.vitistack.io/finalizer";
+    for name in ["web", "px"] {
+        let provider = if name == "web" { "kubevirt" } else { "proxmox" };
+        world
+            .apply(machine(
+                name,
+                json!({"template": "small", "provider": provider}),
+            ))
+            .await;
+    }
+    world.machine("web", "Running").await;
+    let change = json!({"spec": {"provider": "proxmox"}});
+    world.merge::<Machine>("web", change).await;
+    world.delete::<Machine>("web").await;
+    world.gone::<Machine>("web").await;
+    assert!(east.vms().is_empty());
+
+    let marked = json!({"metadata": {"finalizers": [theirs]}});
+    world.merge::<Machine>("px", marked).await;
+    world.delete::<Machine>("px").await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let other = world.get::<Machine>("px").await;
+    assert_eq!(other.metadata.finalizers, Some(vec![theirs.to_owned()]));
+    let over = json!({"metadata": {"finalizers": []}});
+    world.merge::<Machine>("px", over).await;
+}
+
 /// What the event says that tells what may remain.
 async fn left_behind(world: &World) -> String {
     let api: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);

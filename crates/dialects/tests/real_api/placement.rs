@@ -132,3 +132,57 @@ async fn a_config_that_does_not_exist_fails_the_machine() {
     assert_eq!(failed.status.unwrap().phase.as_deref(), Some("Failed"));
     assert!(east.vms().is_empty());
 }
+
+/// A VM stays where it is, and its Machine goes on to tell where that is.
+#[tokio::test]
+async fn another_name_does_not_move_a_vm() {
+    let mut world = World::empty("moved").await;
+    let (east, west) = (world.cluster("east").await, world.cluster("west").await);
+    world.start(|_| {}).await;
+    let place = json!({"vitistack.io/kubevirt-config": "east"});
+    world
+        .apply(annotated("web", json!({"template": "small"}), place))
+        .await;
+    world.machine("web", "Running").await;
+    let word =
+        |name: &str| json!({"metadata": {"annotations": {"vitistack.io/kubevirt-config": name}}});
+    world.merge::<Machine>("web", word("west")).await;
+    let told = world.fails("web", "InvalidSpec").await;
+    let text = message(&told);
+    assert!(text.contains("names KubevirtConfig west"), "{text}");
+    assert!(
+        text.contains("A VM does not move by an edit: name east again"),
+        "{text}"
+    );
+    let status = told.status.unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    assert_eq!(status.kubevirt_config_ref.as_deref(), Some("east"));
+    let id = format!("kubevirt://east/{}/vm-web", world.namespace);
+    assert_eq!(status.provider_id, Some(id));
+    assert_eq!((east.vms().len(), west.vms().len()), (1, 0));
+    world.merge::<Machine>("web", word("east")).await;
+    let well = |m: &Machine| m.status.as_ref().unwrap().failure_reason.is_none();
+    world.until::<Machine>("web", "is well again", well).await;
+}
+
+/// Where nothing was made yet, and the cluster says so, a Machine may go elsewhere.
+#[tokio::test]
+async fn a_machine_whose_vm_was_never_made_may_go_elsewhere() {
+    let mut world = World::empty("never-made").await;
+    let (east, west) = (world.cluster("east").await, world.cluster("west").await);
+    east.faults()
+        .parse("fail=Create:Exhausted:1000")
+        .expect("a rule");
+    world.start(|_| {}).await;
+    let place = json!({"vitistack.io/kubevirt-config": "east"});
+    world
+        .apply(annotated("web", json!({"template": "small"}), place))
+        .await;
+    world.fails("web", "InsufficientResources").await;
+    let word = json!({"metadata": {"annotations": {"vitistack.io/kubevirt-config": "west"}}});
+    world.merge::<Machine>("web", word).await;
+    let there = world.machine("web", "Running").await;
+    let place = there.status.unwrap().kubevirt_config_ref;
+    assert_eq!(place.as_deref(), Some("west"));
+    assert_eq!((east.vms().len(), west.vms().len()), (0, 1));
+}

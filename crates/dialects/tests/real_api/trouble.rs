@@ -91,3 +91,56 @@ async fn a_wrong_edit_leaves_the_vm_running() {
     assert_eq!(told.status.unwrap().phase.as_deref(), Some("Running"));
     assert_eq!(east.vms().len(), 1);
 }
+
+#[tokio::test]
+async fn a_config_map_that_does_not_exist_is_waited_for() {
+    let (world, _east) = World::furnished("no-map").await;
+    let data = json!({"userDataConfigMapRef": {"name": "seed", "key": "userdata"}});
+    world
+        .apply(machine(
+            "web",
+            json!({"template": "small", "cloudInit": data}),
+        ))
+        .await;
+    let waits = world.fails("web", "WaitingForDependencies").await;
+    let status = waits.status.unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Pending"));
+    assert!(
+        status
+            .message
+            .unwrap()
+            .contains("There is no ConfigMap seed")
+    );
+    let map = json!({"metadata": {"name": "seed"}, "data": {"userdata": "#cloud-config\n{}\n"}});
+    world
+        .apply(serde_json::from_value::<k8s_openapi::api::core::v1::ConfigMap>(map).unwrap())
+        .await;
+    world.machine("web", "Running").await;
+}
+
+#[tokio::test]
+async fn a_name_as_long_as_they_get_is_the_name_of_a_vm_too() {
+    let (world, east) = World::furnished("long").await;
+    let (one, two) = ("x".repeat(62) + "1", "x".repeat(62) + "2");
+    for name in [&one, &two] {
+        world
+            .apply(machine(name, json!({"template": "small"})))
+            .await;
+    }
+    let mut names = Vec::new();
+    for name in [&one, &two] {
+        let runs = world.machine(name, "Running").await;
+        let vm = runs.status.unwrap().vm_name.unwrap();
+        assert!(vm.starts_with("vm-xxx") && vm.len() <= 63, "{vm}");
+        names.push(vm);
+    }
+    assert_ne!(names[0], names[1]);
+    assert_eq!(east.vms().len(), 2);
+    let wrong = "a.".repeat(20) + "b";
+    world
+        .apply(machine(&wrong, json!({"template": "small"})))
+        .await;
+    let failed = world.fails(&wrong, "InvalidSpec").await;
+    let text = failed.status.unwrap().message.unwrap();
+    assert!(text.contains("Make a Machine of another name"), "{text}");
+}

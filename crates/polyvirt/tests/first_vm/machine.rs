@@ -38,6 +38,21 @@ impl Machine {
         }
     }
 
+    /// With ports that are free in steps of ten, as the clusters beside the first need them, and that the system gives to nobody
+    /// for outgoing connections.
+    pub fn with_room() -> Self {
+        let first = |n: u32| 23_000 + u16::try_from((std::process::id() + n) % 80).unwrap() * 100;
+        let mut places = (0..80).map(first);
+        let base = places.find(|base| is_free(*base)).expect("free ports");
+        let names = ["api", "etcd", "gateway", "metrics", "health", "webhook"];
+        let ports = names.iter().zip(base..);
+        let ports = ports.flat_map(|(name, port)| [format!("--{name}-port"), port.to_string()]);
+        Self {
+            ports: ports.collect(),
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
     pub fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
@@ -72,6 +87,11 @@ impl Machine {
         let mut command = self.command(&["up", "--provider", "mock"]);
         command.args(words).args(&self.ports).output().unwrap()
     }
+}
+
+/// Whether nobody has any of the thirty ports from there on.
+fn is_free(base: u16) -> bool {
+    (base..base + 30).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
 }
 
 #[track_caller]

@@ -1,6 +1,7 @@
 //! The first five minutes of a user, with VMs that only look real: up, look around, get in, stop, down.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+mod kubevirt;
 mod libvirt;
 mod machine;
 

@@ -3,16 +3,20 @@
 use std::sync::{Arc, PoisonError};
 
 use polyvirt_api::infra::Provider;
+use polyvirt_api::names::IN_USE_FINALIZER;
 use polyvirt_api::vitistack::{KubevirtConfig, KubevirtConfigStatus};
 use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::next::Next;
 use polyvirt_engine::runtime::key::{Kind, ObjectKey};
+use polyvirt_engine::runtime::vm_index::Target;
 use polyvirt_plan::{Note, Reason};
+use serde_json::json;
 
 use super::Controller;
 use crate::shared::desk::Claim;
+use crate::shared::made;
 use crate::shared::wake::keep;
-use crate::vitistack::config::{self, is_owned, lower, made_of, raise, says_the_same};
+use crate::vitistack::config::{self, is_heir, is_owned, lower, made_of, raise, says_the_same};
 
 impl Controller {
     /// Brings one KubevirtConfig, its Provider and its status up to date.
@@ -22,6 +26,7 @@ impl Controller {
                 self.keep_config(key, &config).await
             }
             Some(_) => Ok(()),
+            None if self.is_in_use(key) => return Next::After(self.settings.resync),
             None => self.drop_provider(key).await,
         };
         match done {
@@ -31,6 +36,13 @@ impl Controller {
                 Next::after_refusal(&error)
             }
         }
+    }
+
+    /// Whether VMs are reached by the Provider of that name. As long as they are it stays: who deleted the KubevirtConfig by mistake
+    /// can make it anew, and who did not can still delete the Machines.
+    fn is_in_use(&self, key: &ObjectKey) -> bool {
+        let provider = Target::Provider(key.clone());
+        self.engine.stores.index.count(&provider) > 0
     }
 
     async fn keep_config(
@@ -120,6 +132,9 @@ impl Controller {
         let mut wanted = lower(config, &self.settings);
         let claim = match &there {
             None => Claim::New,
+            Some(there) if is_heir(there, config) => {
+                return self.inherit(key, there, &wanted).await;
+            }
             Some(there) if !is_owned(there, config) || says_the_same(there, &wanted) => {
                 return Ok(Some(there.clone()));
             }
@@ -129,6 +144,28 @@ impl Controller {
             }
         };
         let written = self.desk.apply(&wanted, claim).await?;
+        Ok(Some(Arc::new(written)))
+    }
+
+    /// The KubevirtConfig was deleted and made anew while Machines use its Provider. One that is still there is taken over; one that
+    /// waits for its VMs to go is let go, for it is made anew at once, and they find it by its name.
+    async fn inherit(
+        &self,
+        key: &ObjectKey,
+        there: &Arc<Provider>,
+        wanted: &Provider,
+    ) -> Result<Option<Arc<Provider>>, ClusterError> {
+        if there.metadata.deletion_timestamp.is_some() {
+            let others = there.metadata.finalizers.iter().flatten();
+            let others = others.filter(|f| *f != IN_USE_FINALIZER).cloned();
+            made::release(&self.desk, key, &**there, others.collect()).await?;
+            return Ok(None);
+        }
+        let body = json!({"metadata": {
+            "resourceVersion": there.metadata.resource_version,
+            "ownerReferences": wanted.metadata.owner_references,
+        }});
+        let written = self.desk.merge(key, &body).await?;
         Ok(Some(Arc::new(written)))
     }
 

@@ -28,7 +28,8 @@ impl Controller {
         machine: &Arc<Machine>,
     ) -> Result<Next, ClusterError> {
         let list = machine.metadata.finalizers.clone().unwrap_or_default();
-        let ours = |f: &String| [MACHINE_FINALIZER, OLD_MACHINE_FINALIZER].contains(&f.as_str());
+        let marks = marks(machine);
+        let ours = |f: &String| marks.contains(&f.as_str());
         if !list.iter().any(ours) {
             return Ok(Next::Idle);
         }
@@ -124,6 +125,16 @@ impl Controller {
             self.desk.event(&about, note);
         }
         Ok(())
+    }
+}
+
+/// The finalizers that are ours to take off. That of the operator before us is on Machines of other providers too, whose operators
+/// are at work; ours is on one of them if it was for KubeVirt once, and then what was made for it goes.
+fn marks(machine: &Machine) -> &'static [&'static str] {
+    if machine.spec.is_for_kubevirt() {
+        &[MACHINE_FINALIZER, OLD_MACHINE_FINALIZER]
+    } else {
+        &[MACHINE_FINALIZER]
     }
 }
 

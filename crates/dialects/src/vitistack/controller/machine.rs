@@ -24,13 +24,11 @@ impl Controller {
             self.metrics.count(key, None);
             return Next::Idle;
         };
-        if !machine.spec.is_for_kubevirt() {
-            return Next::Idle;
-        }
-        let done = if machine.metadata.deletion_timestamp.is_some() {
-            self.take_down(key, &machine).await
-        } else {
-            self.bring_up(key, machine).await
+        let ends = machine.metadata.deletion_timestamp.is_some();
+        let done = match (ends, machine.spec.is_for_kubevirt()) {
+            (true, _) => self.take_down(key, &machine).await,
+            (false, true) => self.bring_up(key, machine).await,
+            (false, false) => Ok(Next::Idle),
         };
         done.unwrap_or_else(|error| {
             tracing::warn!(controller = "Machine", machine = key.name(), namespace = key.namespace(), %error, "cannot go on");

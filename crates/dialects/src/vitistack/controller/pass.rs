@@ -11,14 +11,15 @@ use polyvirt_api::vitistack::{
 use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 use polyvirt_engine::runtime::trim;
-use polyvirt_plan::{Note, Reason};
+use polyvirt_engine::runtime::vm_index::provider_of;
+use polyvirt_plan::{Note, Reason, quantity};
 use serde_json::json;
 
 use super::Controller;
 use super::media::Size;
 use crate::shared::desk::Claim;
 use crate::shared::made;
-use crate::vitistack::assign::{AssignError, Assignment, Chosen, assign};
+use crate::vitistack::assign::{AssignError, Assignment, Chosen, Sighting, assign};
 use crate::vitistack::lower::{
     ConfigMaps, Lowered, Surroundings, config_maps, is_owned, lower, medium,
 };
@@ -67,6 +68,7 @@ impl<'a> Pass<'a> {
     async fn steps(&mut self, found: &mut Found) -> Result<(), Stop> {
         found.vm = self.virtual_machine().await?;
         let (config, chosen) = self.place().await?;
+        self.stays(&config, found.vm.as_deref()).await?;
         let name = self.name_of(&config);
         found.config = Some(config.clone());
         found.config_name = Some(name.clone());
@@ -110,6 +112,32 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// A VM does not move because somebody writes another name. One that was never made may go elsewhere, once its cluster has said
+    /// that it does not have it.
+    async fn stays(&self, config: &ObjectKey, vm: Option<&VirtualMachine>) -> Result<(), Stop> {
+        let Some(vm) = vm else { return Ok(()) };
+        let here = provider_of(vm);
+        if here == *config || self.was_never_made(vm, &here).await {
+            return Ok(());
+        }
+        let error = AssignError::Elsewhere {
+            machine: self.key.name().to_owned(),
+            here: self.name_of(&here),
+            wanted: self.name_of(config),
+        };
+        Err(Trouble::from(error).into())
+    }
+
+    async fn was_never_made(&self, vm: &VirtualMachine, cluster: &ObjectKey) -> bool {
+        if vm.status.as_ref().is_some_and(|status| status.id.is_some()) {
+            return false;
+        }
+        let asked = [cluster.clone()];
+        let seen = self.controller.search(self.key, &asked).await;
+        seen.iter()
+            .all(|(_, sighting)| *sighting == Sighting::Absent)
+    }
+
     /// Its name says it all, unless two have it.
     fn name_of(&self, config: &ObjectKey) -> String {
         let configs = self.controller.configs();
@@ -143,6 +171,7 @@ impl<'a> Pass<'a> {
             config,
             cluster: self.controller.cluster.get().and_then(|c| c.as_deref()),
             before: before.as_ref(),
+            root_bytes: vm.and_then(root_bytes),
             medium: self.medium(before.as_ref())?,
         };
         Ok(lower(&self.machine, &around).map_err(Trouble::from)?)
@@ -273,6 +302,12 @@ impl<'a> Pass<'a> {
 fn options_of(vm: &VirtualMachine) -> Option<KubevirtOptions> {
     let class = vm.spec.class.as_ref()?;
     KubevirtOptions::of(&class.extra_config).ok()
+}
+
+/// How big the disk is that the VM boots from, as it was written before.
+fn root_bytes(vm: &VirtualMachine) -> Option<u64> {
+    let disk = vm.spec.class.as_ref()?.disk_defaults.as_ref()?;
+    quantity::bytes_ceil(&disk.size).ok()
 }
 
 /// Addresses that were given out: the VirtualMachine has them, and so has the NetworkConfiguration, which wins.

@@ -39,6 +39,16 @@ impl Stores {
         self.machines_that(|machine| ["", name].contains(&size_name(&machine.spec)))
     }
 
+    /// Machines that belong to that KubevirtConfig.
+    pub fn of_config(&self, config: &ObjectKey) -> Vec<ObjectKey> {
+        let names = [config.name().to_owned(), config.to_string()];
+        self.machines_that(|machine| {
+            let status = machine.status.as_ref();
+            let named = status.and_then(|s| s.kubevirt_config_ref.as_ref());
+            named.is_some_and(|name| names.contains(name))
+        })
+    }
+
     /// Machines that name that NetworkConfiguration.
     pub fn on_network(&self, network: &ObjectKey) -> Vec<ObjectKey> {
         self.machines_that(|machine| {

@@ -60,7 +60,12 @@ impl Controller {
                 let key = ObjectKey::of(&**new);
                 return self.wake(Kind::KubevirtConfig, &key, urgency(source));
             }
-            Change::Added(any) | Change::Removed(any) => ObjectKey::of(&**any),
+            Change::Added(any) => ObjectKey::of(&**any),
+            Change::Removed(any) => {
+                let key = ObjectKey::of(&**any);
+                self.wake_machines(self.stores.of_config(&key), source);
+                key
+            }
         };
         self.wake(Kind::KubevirtConfig, &key, urgency(source));
         if source != Source::FirstList {

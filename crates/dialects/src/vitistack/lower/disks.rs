@@ -90,12 +90,12 @@ pub fn resolve(
     size: &Size,
     around: &Surroundings<'_>,
 ) -> Result<Vec<LoweredDisk>, LowerError> {
-    let mut drafts = merged(&machine.spec, size)?;
+    let mut drafts = merged(&machine.spec, size, around)?;
     if drafts.len() > MOST_DISKS {
         let message = format!("A VM has {MOST_DISKS} disks at most");
         return Err(LowerError::invalid("spec.disks", message));
     }
-    let boot = boot_disk(&drafts, around.before);
+    let boot = boot_disk(&mut drafts, around);
     drafts[..=boot].rotate_right(1);
     let naming = Naming::of(machine, around.before);
     let disks: Vec<_> = drafts
@@ -108,9 +108,20 @@ pub fn resolve(
 }
 
 /// The template's disk, changed by the one of its name, and all others; at least one.
-fn merged(spec: &MachineSpec, size: &Size) -> Result<Vec<Draft>, LowerError> {
+fn merged(
+    spec: &MachineSpec,
+    size: &Size,
+    around: &Surroundings<'_>,
+) -> Result<Vec<Draft>, LowerError> {
     let mut drafts = Vec::new();
-    drafts.extend(size.root_disk.map(|bytes| template_root(Some(bytes))));
+    let there = around
+        .root_bytes
+        .filter(|_| boots_from(around) == Some(ROOT));
+    // A smaller template makes the VM smaller, and no disk: nobody has asked for that.
+    let root = size
+        .root_disk
+        .max(there.filter(|_| size.root_disk.is_some()));
+    drafts.extend(root.map(|bytes| template_root(ROOT, Some(bytes))));
     for (place, wish) in spec.disks.iter().enumerate() {
         let draft = draft(place, wish)?;
         let same = |known: &&mut Draft| known.field.is_empty() && known.name == draft.name;
@@ -123,16 +134,22 @@ fn merged(spec: &MachineSpec, size: &Size) -> Result<Vec<Draft>, LowerError> {
         }
     }
     if drafts.is_empty() {
-        drafts.push(template_root(None));
+        drafts.push(template_root(ROOT, there));
     }
     Ok(drafts)
 }
 
-fn template_root(bytes: Option<u64>) -> Draft {
+/// The disk that the VM boots from, as it was named before.
+fn boots_from<'a>(around: &Surroundings<'a>) -> Option<&'a str> {
+    around.before?.root_disk.as_ref()?.name.as_deref()
+}
+
+/// A disk of which the Machine itself says nothing.
+fn template_root(name: &str, bytes: Option<u64>) -> Draft {
     Draft {
         field: String::new(),
         place: 0,
-        name: Some(ROOT.to_owned()),
+        name: Some(name.to_owned()),
         wish: MachineDisk::default(),
         bytes,
     }
@@ -156,17 +173,26 @@ fn draft(place: usize, wish: &MachineDisk) -> Result<Draft, LowerError> {
     })
 }
 
-/// The one that it booted from before, the one that says so, the one named root, the first.
-fn boot_disk(drafts: &[Draft], before: Option<&KubevirtOptions>) -> usize {
-    let root = before.and_then(|b| b.root_disk.as_ref()?.name.clone());
-    let as_before = |d: &Draft| root.is_some() && d.name == root;
+/// The one that it booted from before, the one that says so, the one named root, the first. One that it booted from before and that
+/// the Machine no longer has, because a template brought it, say, stays: nobody loses a system by an edit.
+fn boot_disk(drafts: &mut Vec<Draft>, around: &Surroundings<'_>) -> usize {
+    let before = boots_from(around);
+    let named = |d: &Draft, name: Option<&str>| name.is_some() && d.name.as_deref() == name;
     let says_so = |d: &Draft| d.wish.boot == Some(true);
-    let is_root = |d: &Draft| d.name.as_deref() == Some(ROOT);
     let place = |fits: &dyn Fn(&Draft) -> bool| drafts.iter().position(fits);
-    place(&as_before)
-        .or_else(|| place(&says_so))
-        .or_else(|| place(&is_root))
-        .unwrap_or(0)
+    if let Some(place) = place(&|d| named(d, before)) {
+        return place;
+    }
+    let usual = place(&says_so).or_else(|| place(&|d| named(d, Some(ROOT))));
+    let usual = usual.unwrap_or(0);
+    let unnamed = drafts.get(usual).is_some_and(|draft| draft.name.is_none());
+    match before {
+        Some(name) if !(unnamed && name == ROOT) => {
+            drafts.insert(0, template_root(name, around.root_bytes));
+            0
+        }
+        _ => usual,
+    }
 }
 
 /// Whether the VM boots from a disk.

@@ -31,7 +31,7 @@ use polyvirt_api::vitistack::{
 use polyvirt_engine::runtime::key::ObjectKey;
 
 use super::settings::Settings;
-use crate::shared::names::short_hash;
+use crate::shared::names::{short_hash, shortened};
 use crate::shared::owner::owner_reference;
 
 pub use boot::medium;
@@ -74,6 +74,8 @@ pub struct Surroundings<'a> {
     pub cluster: Option<&'a str>,
     /// What was written for it before.
     pub before: Option<&'a KubevirtOptions>,
+    /// Bytes of the disk that it boots from, as they were written before.
+    pub root_bytes: Option<u64>,
     /// Bytes of its installation medium, where the server of that has told.
     pub medium: Option<u64>,
 }
@@ -173,7 +175,7 @@ fn proofs(machine: &str) -> BTreeMap<String, String> {
 
 /// Names under which the VM of a Machine may be known, the usual one first.
 pub fn vm_names(machine: &str, settings: &Settings) -> Vec<String> {
-    let usual = format!("{}{machine}", settings.vm_name_prefix);
+    let usual = fresh_name(machine, settings);
     let mut names = vec![usual, format!("vm-{machine}"), machine.to_owned()];
     let mut seen = Vec::new();
     names.retain(|name| {
@@ -189,15 +191,22 @@ fn vm_name(machine: &Machine, around: &Surroundings<'_>) -> Result<String, Lower
     let before = around.before.and_then(|b| b.vm_name.clone());
     let recorded = machine.status.as_ref().and_then(|s| s.vm_name.clone());
     let own = machine.metadata.name.as_deref().unwrap_or_default();
-    let fresh = || format!("{}{own}", around.settings.vm_name_prefix);
-    let name = before.or(recorded).unwrap_or_else(fresh);
-    if name.len() > LONGEST_NAME || own.contains('.') {
+    if own.len() > LONGEST_NAME || own.contains('.') {
         let message = format!(
-            "KubeVirt takes names of up to {LONGEST_NAME} letters, digits and dashes, and this VM would be {name}. Choose a shorter one"
+            "The VM and its labels are called by it, and take up to {LONGEST_NAME} letters, digits and dashes. Make a Machine of another name"
         );
         return Err(LowerError::invalid("metadata.name", message));
     }
-    Ok(name)
+    let fresh = || fresh_name(own, around.settings);
+    Ok(before.or(recorded).unwrap_or_else(fresh))
+}
+
+/// A Machine may have a name as long as that of a VM, and the prefix comes before it: what is too long is cut, with a hash.
+fn fresh_name(machine: &str, settings: &Settings) -> String {
+    shortened(
+        &format!("{}{machine}", settings.vm_name_prefix),
+        LONGEST_NAME,
+    )
 }
 
 fn options(

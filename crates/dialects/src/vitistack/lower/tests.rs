@@ -34,6 +34,7 @@ struct World {
     taken: Vec<String>,
     maps: ConfigMaps,
     before: Option<KubevirtOptions>,
+    root_bytes: Option<u64>,
 }
 
 fn world() -> World {
@@ -46,6 +47,7 @@ fn world() -> World {
         taken: Vec::new(),
         maps: ConfigMaps::new(),
         before: None,
+        root_bytes: None,
     }
 }
 
@@ -80,6 +82,7 @@ impl World {
                 config: &config,
                 cluster: Some("cluster-uid"),
                 before: self.before.as_ref(),
+                root_bytes: self.root_bytes,
                 medium: None,
             },
         )
@@ -174,13 +177,26 @@ fn a_vm_keeps_the_name_that_it_was_given() {
 
 #[test]
 fn a_name_that_kubevirt_does_not_take_is_refused() {
-    for name in ["a".repeat(61), "a.b".to_owned()] {
+    for name in ["a".repeat(64), "a.b".to_owned()] {
         let mut machine = machine(json!({}));
         machine.metadata.name = Some(name);
         let error = world().lower(&machine).unwrap_err();
         assert_eq!(error.reason(), polyvirt_plan::Reason::InvalidSpec);
         assert!(error.to_string().starts_with("metadata.name: "), "{error}");
     }
+}
+
+#[test]
+fn a_name_that_is_as_long_as_they_get_is_cut_and_stays_apart() {
+    let named = |name: String| {
+        let mut machine = machine(json!({}));
+        machine.metadata.name = Some(name);
+        world().lower(&machine).unwrap().vm_name
+    };
+    let (one, two) = (named("a".repeat(62) + "1"), named("a".repeat(62) + "2"));
+    assert_eq!((one.len(), two.len()), (63, 63));
+    assert_ne!(one, two);
+    assert_eq!(named("a".repeat(60)), format!("vm-{}", "a".repeat(60)));
 }
 
 #[test]

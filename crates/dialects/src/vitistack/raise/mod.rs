@@ -99,8 +99,8 @@ fn phase_of(facts: &Facts<'_>) -> &'static str {
     }
     let Some(vm) = facts.vm else {
         return match facts.trouble {
-            Some(_) => phase::FAILED,
-            None => phase::PENDING,
+            Some(trouble) if trouble.is_fault() => phase::FAILED,
+            _ => phase::PENDING,
         };
     };
     match (phase_of_vm(vm), trouble::told(vm)) {

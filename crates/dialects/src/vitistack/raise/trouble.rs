@@ -31,11 +31,19 @@ impl Trouble {
     /// The reason in conditions, events and metrics.
     pub const fn reason(&self) -> Reason {
         match self {
+            Self::Assign(AssignError::Elsewhere { .. } | AssignError::Contradiction { .. }) => {
+                Reason::InvalidSpec
+            }
             Self::Assign(_) => Reason::KubevirtConfigNotFound,
             Self::Lower(error) => error.reason(),
             Self::NameConflict(_) => Reason::NameConflict,
             Self::Refused(_) => Reason::InvalidSpec,
         }
+    }
+
+    /// Whether somebody has made a mistake; else something is not there yet, and the Machine waits for it.
+    pub const fn is_fault(&self) -> bool {
+        !matches!(self, Self::Lower(LowerError::Missing { .. }))
     }
 
     /// The network that it is about.

@@ -78,6 +78,45 @@ fn an_edit_never_gives_a_disk_another_claim() {
     );
 }
 
+/// A world in which the Machine has a VM already.
+fn with_vm(spec: Value) -> World {
+    let mut world = world();
+    let first = world.spec(spec);
+    world.root_bytes = Some(first.disks[0].bytes);
+    world.before = Some(options(&first));
+    world
+}
+
+#[test]
+fn an_edit_never_takes_the_disk_that_it_boots_from() {
+    let data = json!([{"name": "data", "size": "5Gi"}]);
+    let template = |name: &str| json!({"template": name, "disks": data});
+    let by_template = with_vm(template("medium"));
+    let both = vec![("root", "web-root", 40), ("data", "web-data", 5)];
+    for (edit, expected) in [
+        // A size by another name has no disk of its own.
+        (json!({"cpu": {"cores": 2}, "disks": data}), both.clone()),
+        // A smaller template has a smaller one, which nobody has asked for.
+        (template("small"), both.clone()),
+        (template("large"), vec![("root", "web-root", 80), both[1]]),
+        (json!({}), vec![both[0]]),
+        // Who writes a size means it; that it is too small is told by the engine.
+        (
+            json!({"template": "small", "disks": [{"name": "root", "size": "10Gi"}]}),
+            vec![("root", "web-root", 10)],
+        ),
+    ] {
+        assert_eq!(claims(&by_template.spec(edit.clone())), expected, "{edit}");
+    }
+    let listed = with_vm(json!({"disks": [{"name": "sys", "sizeGB": 9, "boot": true}]}));
+    let other = json!({"disks": [{"name": "new", "sizeGB": 3, "boot": true}]});
+    let expected = [("sys", "web", 9), ("new", "web-new", 3)];
+    assert_eq!(claims(&listed.spec(other)), expected);
+    let unnamed = with_vm(json!({"disks": [{"sizeGB": 30}]}));
+    let grown = json!({"disks": [{"sizeGB": 40}]});
+    assert_eq!(claims(&unnamed.spec(grown)), [("root", "web", 40)]);
+}
+
 #[test]
 fn a_disk_says_where_it_is_kept() {
     let disk = json!({"name": "root", "size": "20Gi", "storageClass": "fast-ssd", "accessMode": "ReadWriteOnce", "volumeMode": "Block", "type": "sata"});

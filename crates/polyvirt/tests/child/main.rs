@@ -1,6 +1,8 @@
 //! A provider in a child process of the manager: it comes, it comes again when it is killed, and it goes with the manager.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+mod kubevirt;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
