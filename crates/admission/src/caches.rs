@@ -74,6 +74,11 @@ impl Facts for Caches {
         self.find(key, |stores| &stores.providers)
     }
 
+    fn providers(&self, namespace: &str) -> Vec<Arc<Provider>> {
+        let all = self.ask(namespace, |stores| stores.providers.list());
+        all.unwrap_or_default()
+    }
+
     fn class(&self, key: &ObjectKey) -> Found<VMClass> {
         self.find(key, |stores| &stores.classes)
     }

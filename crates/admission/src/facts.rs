@@ -47,6 +47,8 @@ pub struct Users {
 pub trait Facts: Send + Sync {
     /// A Provider.
     fn provider(&self, key: &ObjectKey) -> Found<Provider>;
+    /// All Providers that can be seen from that namespace; none if nobody can tell.
+    fn providers(&self, namespace: &str) -> Vec<Arc<Provider>>;
     /// A class.
     fn class(&self, key: &ObjectKey) -> Found<VMClass>;
     /// An image.

@@ -10,7 +10,7 @@ pub fn bytes_per_second(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let wrong = || format!("{text:?} is no bandwidth. {ADVICE}");
     let rate = match bits(text) {
-        Some(number) => scaled(number).map(|bits| bits / 8),
+        Some(number) => scaled(&upper(number)).map(|bits| bits / 8),
         None => scaled(bytes(text)),
     };
     rate.filter(|rate| *rate > 0).ok_or_else(wrong)
@@ -21,6 +21,15 @@ fn bits(text: &str) -> Option<&str> {
     ["bps", "bit/s", "b/s"]
         .iter()
         .find_map(|unit| text.strip_suffix(unit))
+}
+
+/// Nobody means a thousandth of a bit by `m`.
+fn upper(number: &str) -> String {
+    let number = number.trim_end();
+    match number.strip_suffix(['g', 'm', 't']) {
+        Some(rest) => format!("{rest}{}", number[rest.len()..].to_ascii_uppercase()),
+        None => number.to_owned(),
+    }
 }
 
 /// The number before `Bps`, `B/s`, `/s` or nothing.
@@ -51,6 +60,8 @@ mod tests {
             ("1Gbps", 125_000_000),
             ("2.5Gbps", 312_500_000),
             ("100Mbps", 12_500_000),
+            ("10gbps", 1_250_000_000),
+            ("100mbps", 12_500_000),
             ("8Kbps", 1000),
             ("8kbps", 1000),
             ("1Gbit/s", 125_000_000),

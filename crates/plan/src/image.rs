@@ -133,6 +133,11 @@ pub fn spec_on(spec: &VMImageSpec, kind: Option<ProviderType>) -> VMImageSpec {
     meant
 }
 
+/// Whether a hypervisor of this kind can read claims of a cluster (`dataVolume`). The mock says so to play one.
+pub const fn reads_claims(kind: ProviderType) -> bool {
+    matches!(kind, ProviderType::Kubevirt | ProviderType::Mock)
+}
+
 /// Whether the source names something to fetch, as opposed to something that the hypervisor has.
 pub fn is_import(source: &VMImageSource) -> bool {
     let given = |text: &Option<String>| text.as_deref().is_some_and(|t| !t.is_empty());
@@ -419,6 +424,7 @@ fn origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
         return Ok(ImageOrigin::Registry {
             image: s.image.clone(),
             format: format_word(s.format).to_owned(),
+            headers: Headers::default(),
         });
     }
     if let Some(v) = &source.data_volume {

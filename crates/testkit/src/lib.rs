@@ -28,6 +28,7 @@ mod pki;
 mod ports;
 pub mod proc;
 mod process;
+pub mod registry;
 mod spawner;
 mod state;
 

@@ -3,6 +3,7 @@
 use polyvirt_api::infra::{DriftDeletion, Provider, VMNetworkAttachment, VirtualMachineSpec};
 use polyvirt_plan::Problem;
 use polyvirt_plan::honoured;
+use polyvirt_plan::image::{reads_claims, source_on};
 
 use super::{cards, checksum, class, disks, guest_data, references};
 use crate::facts::{Facts, features};
@@ -41,9 +42,34 @@ pub(super) fn warnings(
     let provider = facts.provider(&references::key(namespace, &spec.provider_ref));
     if let Some(provider) = provider.here() {
         found.extend(not_honoured(root, namespace, spec, provider, facts));
+        found.extend(no_cluster(root, namespace, spec, provider, facts));
     }
     found.extend(recreation(root, spec));
     found
+}
+
+/// An image in storage of a cluster, which the provider cannot read.
+fn no_cluster(
+    root: &str,
+    namespace: &str,
+    spec: &VirtualMachineSpec,
+    provider: &Provider,
+    facts: &dyn Facts,
+) -> Option<String> {
+    let named = spec.image_ref.as_ref();
+    let named = named.map(|image| facts.image(&references::key(namespace, image)));
+    let image = named.as_ref().and_then(|found| found.here());
+    let (field, source) = match (&spec.image, image) {
+        (Some(inline), _) => ("image.dataVolume", &**inline),
+        (None, Some(image)) => ("imageRef", &image.spec.source),
+        (None, None) => return None,
+    };
+    let kind = provider.spec.type_;
+    let meant = source_on(source, Some(kind));
+    let name = provider.metadata.name.as_deref().unwrap_or_default();
+    (meant.data_volume.is_some() && !reads_claims(kind)).then(|| {
+        format!("{root}.{field}: The image is a DataVolume or claim of a cluster, which Provider {name} cannot read: the VM will not be made. Use a Provider of type kubevirt, or give the image by http or registry")
+    })
 }
 
 /// Fields that are set and do nothing on the provider.

@@ -1,13 +1,19 @@
 //! VirtualMachines of NovaCron.
 
-use polyvirt_api::novacron::{MIGRATE_TO_ANNOTATION, VirtualMachine};
+use std::sync::Arc;
+
+use polyvirt_api::infra::Provider;
+use polyvirt_api::novacron::{MIGRATE_TO_ANNOTATION, PROVIDER_ANNOTATION, VirtualMachine};
 use polyvirt_dialects::novacron::lower::{ImageSource, problems, wanted_node};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::Problem;
+use polyvirt_plan::image::reads_claims;
 use polyvirt_plan::snapshot::schedule::Calendar;
 
 use super::{Judged, invalid, references};
 use crate::facts::Facts;
+
+const SOURCE: &str = "spec.template.spec.image.source";
 
 impl Judged for VirtualMachine {
     fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
@@ -28,15 +34,37 @@ impl Judged for VirtualMachine {
 
     fn warnings(&self, _: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
         let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        let source = ImageSource::parse(&self.spec.template.spec.image.source);
-        let Ok(ImageSource::Named(name)) = source else {
-            return Vec::new();
+        let found = match ImageSource::parse(&self.spec.template.spec.image.source) {
+            Ok(ImageSource::Named(name)) => {
+                let image = ObjectKey::new(namespace, &name);
+                references::missing(&facts.image(&image), SOURCE, "VMImage", &image)
+            }
+            Ok(ImageSource::Claim { .. }) => no_cluster(self, namespace, facts),
+            _ => None,
         };
-        let image = ObjectKey::new(namespace, &name);
-        let field = "spec.template.spec.image.source";
-        let missing = references::missing(&facts.image(&image), field, "VMImage", &image);
-        missing.into_iter().collect()
+        found.into_iter().collect()
     }
+}
+
+/// A claim that no Provider can read: the one that is named, or any.
+fn no_cluster(vm: &VirtualMachine, namespace: &str, facts: &dyn Facts) -> Option<String> {
+    let annotations = vm.metadata.annotations.as_ref();
+    let named = annotations.and_then(|a| a.get(PROVIDER_ANNOTATION));
+    let wanted = named.map(|name| match name.trim().split_once('/') {
+        Some((namespace, name)) => ObjectKey::new(namespace, name),
+        None => ObjectKey::new(namespace, name.trim()),
+    });
+    let all = facts.providers(namespace);
+    let meant = |p: &&Arc<Provider>| wanted.as_ref().is_none_or(|w| *w == ObjectKey::of(&***p));
+    let mut kinds = all.iter().filter(meant).map(|p| p.spec.type_).peekable();
+    kinds.peek()?;
+    kinds.all(|kind| !reads_claims(kind)).then(|| {
+        let who = wanted.map_or_else(
+            || "There is no Provider of type kubevirt".to_owned(),
+            |name| format!("Provider {name} is not of type kubevirt"),
+        );
+        format!("{SOURCE}: {who}, and no other can read a claim (pvc://): the VM will not be made. Put the disk on a web server or into a registry and write http(s):// or registry://")
+    })
 }
 
 /// A wish that would never be granted.

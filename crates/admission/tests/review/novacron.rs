@@ -114,3 +114,35 @@ fn an_image_that_is_not_there_yet_is_warned_of() {
     assert_eq!(verdict.decision, Decision::Allowed);
     assert_warned(&verdict, &["VMImage team/nowhere"]);
 }
+
+#[test]
+fn a_claim_that_no_provider_can_read_is_warned_of() {
+    let claim = manifest(json!({"template": {"spec": {"image": {"source": "pvc://team/disk"}}}}));
+    let ask = |object: &Value, world: &World| {
+        let request = Request {
+            kind: GroupKind {
+                group: "novacron.io".to_owned(),
+                kind: "VirtualMachine".to_owned(),
+            },
+            namespace: "team".to_owned(),
+            operation: Operation::Create,
+            object: object.clone(),
+            ..Request::default()
+        };
+        review(&request, world)
+    };
+    let of = |kind: &str| json!({"spec": {"type": kind, "runtime": {"mode": "InProcess"}}});
+    let alone = World::default().with("Provider", "kvm", of("qemu"));
+    let verdict = ask(&claim, &alone);
+    assert_eq!(verdict.decision, Decision::Allowed);
+    assert_warned(&verdict, &["There is no Provider of type kubevirt"]);
+
+    let both = alone.with("Provider", "cluster", of("kubevirt"));
+    assert!(ask(&claim, &both).warnings.is_empty());
+    let mut named = claim;
+    named["metadata"]["annotations"] = json!({"novacron.io/provider": "kvm"});
+    let verdict = ask(&named, &both);
+    assert_warned(&verdict, &["Provider team/kvm is not of type kubevirt"]);
+    named["metadata"]["annotations"] = json!({"novacron.io/provider": "cluster"});
+    assert!(ask(&named, &both).warnings.is_empty());
+}

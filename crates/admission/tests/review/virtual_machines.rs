@@ -321,3 +321,30 @@ fn a_secret_that_is_not_there_is_told() {
         assert!(told(blind).is_empty());
     }
 }
+
+#[test]
+fn an_image_in_storage_of_a_cluster_is_warned_of_where_nobody_can_read_it() {
+    let of = |kind: &str| json!({"spec": {"type": kind, "runtime": {"mode": "InProcess"}}});
+    let volume = json!({"dataVolume": {"name": "disk"}});
+    let world = World::furnished()
+        .with("Provider", "kvm", of("qemu"))
+        .with("Provider", "cluster", of("kubevirt"))
+        .with("VMImage", "there", json!({"spec": {"source": volume}}));
+    let vm = |provider: &str, image: Value| {
+        let mut spec = json!({"providerRef": {"name": provider}, "classRef": {"name": "small"}});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(image.as_object().unwrap().clone());
+        spec
+    };
+    let (inline, named) = (
+        json!({"image": volume}),
+        json!({"imageRef": {"name": "there"}}),
+    );
+    for image in [&inline, &named] {
+        let verdict = world.create("VirtualMachine", vm("kvm", image.clone()));
+        assert_warned(&verdict, &["which Provider kvm cannot read"]);
+        let verdict = world.create("VirtualMachine", vm("cluster", image.clone()));
+        assert!(verdict.warnings.is_empty(), "{:?}", verdict.warnings);
+    }
+}

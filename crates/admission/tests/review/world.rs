@@ -130,6 +130,15 @@ impl Facts for World {
     fn provider(&self, key: &ObjectKey) -> Found<Provider> {
         self.find("Provider", key)
     }
+    fn providers(&self, _: &str) -> Vec<Arc<Provider>> {
+        let all = self
+            .objects
+            .iter()
+            .filter(|((kind, _), _)| kind == "Provider");
+        let all = all.filter(|_| !self.blind);
+        all.map(|(_, value)| Arc::new(serde_json::from_value(value.clone()).unwrap()))
+            .collect()
+    }
     fn class(&self, key: &ObjectKey) -> Found<VMClass> {
         self.find("VMClass", key)
     }

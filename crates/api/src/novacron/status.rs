@@ -34,12 +34,41 @@ pub struct VirtualMachineStatus {
     /// Snapshots of the VM on the provider.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<SnapshotStatus>,
+    /// Why no Provider takes the VM. Absent once one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Unplaced>,
     /// When this status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
     /// The generation of the spec that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// Why no Provider takes a VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Unplaced {
+    /// In one sentence.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// What is against each host, the first of them, and against each Provider whose hosts were not looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub hosts: Vec<Obstacle>,
+}
+
+/// What is against a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Obstacle {
+    /// Namespace and name of its Provider.
+    pub provider: String,
+    /// Name of the host. Absent where the whole Provider is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What is against it.
+    pub message: String,
 }
 
 /// Something that is true, or not, of a VM.

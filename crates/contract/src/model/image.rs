@@ -53,6 +53,8 @@ pub enum ImageOrigin {
         image: String,
         /// The format of the disk inside.
         format: String,
+        /// Who we are, for registries that want to know: `Authorization`.
+        headers: Headers,
     },
     /// A DataVolume of CDI.
     DataVolume {

@@ -209,6 +209,15 @@ pub fn origins() -> Vec<(&'static str, ImageOrigin)> {
             ImageOrigin::Registry {
                 image: "quay.io/a/b:1".into(),
                 format: "qcow2".into(),
+                headers: Headers::default(),
+            },
+        ),
+        (
+            "registry-secret",
+            ImageOrigin::Registry {
+                image: "quay.io/a/b:1".into(),
+                format: "qcow2".into(),
+                headers: Headers(map(&[("Authorization", "Basic x")])),
             },
         ),
         (

@@ -1,5 +1,6 @@
 //! Which Provider runs a VM. Pure.
 
+use polyvirt_api::novacron::Obstacle;
 use polyvirt_engine::runtime::key::ObjectKey;
 
 /// Why it cannot be said which Provider runs a VM. Tried again when Providers come or go.
@@ -22,10 +23,30 @@ pub enum PlaceError {
     #[error(
         "None of the {0} Providers tells what its hosts have, so none can be chosen. Wait until one does, name one in the annotation novacron.io/provider, or give the manager --novacron-default-provider"
     )]
-    Silent(usize),
+    Silent(usize, Obstacles),
     /// There are several, none is named, and no host of theirs can take it.
-    #[error("No Provider has a host for it: {0}. Make room, or ask for less")]
-    NoHost(String),
+    #[error(
+        "No Provider has a host for it: {0}. Make room, or ask for less; `polyvirt vm explain` tells it of each host"
+    )]
+    NoHost(String, Obstacles),
+    /// There are several, none is named, and its image is of no use to any of them.
+    #[error(
+        "None of the {0} Providers can have its image: a claim (pvc://) is storage of a cluster, and none of them is of type kubevirt. Create one, or put the disk on a web server or into a registry and write http(s):// or registry://"
+    )]
+    NoCluster(usize, Obstacles),
+}
+
+/// What is against each host of each Provider, and against Providers whose hosts were not looked at.
+pub type Obstacles = Vec<Obstacle>;
+
+impl PlaceError {
+    /// What is against each host and Provider.
+    pub fn obstacles(&self) -> &[Obstacle] {
+        match self {
+            Self::Silent(_, all) | Self::NoHost(_, all) | Self::NoCluster(_, all) => all,
+            Self::NoProvider | Self::Unknown(_) | Self::Ambiguous(_) => &[],
+        }
+    }
 }
 
 /// Who decides.

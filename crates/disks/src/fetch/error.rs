@@ -107,6 +107,40 @@ pub enum FetchError {
         /// The name of the image.
         file: String,
     },
+    /// The registry has no such image.
+    #[error("There is no container image {image}. Check its name and its tag")]
+    Absent {
+        /// The image.
+        image: String,
+    },
+    /// The registry does not show the image.
+    #[error(
+        "The container image {image} is not shown to us: there is none of that name, or it needs a pull secret (spec.source.registry.pullSecretRef of a VMImage) that may read it"
+    )]
+    Denied {
+        /// The image.
+        image: String,
+    },
+    /// The image is for other machines.
+    #[error("The container image {image} is not for {machine}. It is for {offered}")]
+    OtherMachine {
+        /// The image.
+        image: String,
+        /// What it should be for.
+        machine: String,
+        /// What it is for.
+        offered: String,
+    },
+    /// The image has no disk in it.
+    #[error(
+        "The container image {image} cannot be used: {why}. Give one as KubeVirt's container disks are, with one file in /disk, or an artifact that is a disk"
+    )]
+    NoDisk {
+        /// The image.
+        image: String,
+        /// What it has instead.
+        why: String,
+    },
     /// There is no room.
     #[error("No space is left for {}. Make room; the download goes on where it stopped", path.display())]
     DiskFull {

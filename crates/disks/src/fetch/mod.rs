@@ -1,4 +1,4 @@
-//! Brings an image from a file or web server to a file here: checked, sparse, and never twice over the same bytes.
+//! Brings an image from a file, a web server or a registry to a file here: checked, sparse, and never twice over the same bytes.
 //!
 //! ```text
 //!   request ─▶ TARGET.part (locked) ─▶ connect ─ 200: from the beginning ─┐
@@ -20,6 +20,7 @@ mod partial;
 mod proof;
 mod reach;
 mod redirect;
+mod registry;
 mod size;
 mod source;
 mod sparse;
@@ -39,6 +40,7 @@ pub use error::FetchError;
 pub use partial::discard_partial;
 pub use proof::Proof;
 pub use reach::{Reach, is_inside};
+pub use registry::Reference;
 pub use source::Source;
 
 /// Written at once: large enough to be quick, small enough to be stopped soon.
@@ -130,14 +132,26 @@ impl Fetcher {
         target: &Path,
         progress: impl Fn(Progress) + Send + Sync,
     ) -> Result<Fetched, FetchError> {
+        match &request.source {
+            Source::Registry(image) => self.fetch_disk(request, image, target, &progress).await,
+            Source::File(_) | Source::Http(_) => self.fetch_file(request, target, &progress).await,
+        }
+    }
+
+    async fn fetch_file(
+        &self,
+        request: &Request,
+        target: &Path,
+        progress: &(dyn Fn(Progress) + Send + Sync),
+    ) -> Result<Fetched, FetchError> {
         let expected = self.proved(request).await?;
         let expected = expected.as_ref();
-        let outcome = match self.once(request, expected, target, &progress).await {
+        let outcome = match self.once(request, expected, target, progress).await {
             // What an earlier run left may be the fault, and is gone now.
             Err(Failed {
                 error: FetchError::Checksum { .. },
                 had: Had::Something,
-            }) => self.once(request, expected, target, &progress).await,
+            }) => self.once(request, expected, target, progress).await,
             other => other,
         };
         let outcome = outcome.map_err(|failed| failed.error);
@@ -178,6 +192,9 @@ impl Fetcher {
                     .run()
                     .await
             }
+            Source::Registry(image) => Err(FetchError::Address {
+                why: format!("{image} is no file"),
+            }),
         }?;
         let validator = partial.look(|partial| partial.validator().map(|v| v.text().to_owned()));
         let version = expected.map(ToString::to_string).or(validator);

@@ -8,7 +8,11 @@ use reqwest::Url;
 use sha2::{Digest, Sha256};
 
 use super::error::FetchError;
+use super::registry::Reference;
 use crate::checksum::hex;
+
+/// How addresses of images in registries begin.
+const REGISTRY: [&str; 3] = ["registry://", "docker://", "oci://"];
 
 /// Where an image is. Its texts leave out passwords and queries, for signed addresses carry their secret there.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,16 +21,23 @@ pub enum Source {
     File(PathBuf),
     /// A web server.
     Http(Url),
+    /// A container image with a disk in it.
+    Registry(Reference),
 }
 
 impl Source {
-    /// Reads an absolute path, or an address that begins with `file:`, `http:` or `https:`.
+    /// Reads an absolute path, or an address that begins with `file:`, `http:`, `https:`, or for an image of a registry with
+    /// `registry://`, `docker://` or `oci://`.
     pub fn parse(text: &str) -> Result<Self, FetchError> {
         let address = |why: &str| FetchError::Address {
             why: why.to_owned(),
         };
         if text.starts_with('/') {
             return Ok(Self::File(PathBuf::from(text)));
+        }
+        let image = REGISTRY.iter().find_map(|scheme| text.strip_prefix(scheme));
+        if let Some(image) = image {
+            return Reference::parse(image).map(Self::Registry);
         }
         let url = Url::parse(text).map_err(|e| address(&e.to_string()))?;
         match url.scheme() {
@@ -35,7 +46,9 @@ impl Source {
                 .to_file_path()
                 .map(Self::File)
                 .map_err(|()| address("it names no file of this machine")),
-            _ => Err(address("it begins with neither http:, https: nor file:")),
+            _ => Err(address(
+                "it begins with neither http:, https:, registry: nor file:",
+            )),
         }
     }
 
@@ -46,6 +59,7 @@ impl Source {
             Self::Http(url) => percent_decode_str(url.path())
                 .decode_utf8_lossy()
                 .into_owned(),
+            Self::Registry(image) => image.to_string(),
         };
         let name = path.rsplit('/').next().map(ToOwned::to_owned);
         name.unwrap_or(path)
@@ -56,6 +70,7 @@ impl Source {
         let text = match self {
             Self::File(path) => path.to_string_lossy().into_owned(),
             Self::Http(url) => url.to_string(),
+            Self::Registry(image) => format!("registry://{image}"),
         };
         hex(&Sha256::digest(text))
     }
@@ -66,6 +81,7 @@ impl fmt::Display for Source {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
             Self::Http(url) => f.write_str(&public(url)),
+            Self::Registry(image) => write!(f, "registry://{image}"),
         }
     }
 }

@@ -15,8 +15,10 @@ impl Fetcher {
         if let Some(expected) = self.proved(request).await? {
             return Ok(Some(expected.to_string()));
         }
-        let Source::Http(url) = &request.source else {
-            return Ok(None);
+        let url = match &request.source {
+            Source::File(_) => return Ok(None),
+            Source::Registry(image) => return self.image_version(request, image).await,
+            Source::Http(url) => url,
         };
         let told = tokio::time::timeout(self.options.stall_timeout, self.head_of(request, url));
         let stalled = |_| FetchError::Stalled {

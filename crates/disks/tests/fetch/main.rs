@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod refused;
+mod registry;
 mod resumed;
 mod server;
 mod tls;

@@ -15,7 +15,7 @@ use polyvirt_plan::image::{self, Wanted, prepare_request, provider_key, spec_on}
 use polyvirt_plan::image_step::{self, ImageStep, image_step};
 use polyvirt_plan::{Note, Reason};
 
-use super::ImagePass;
+use super::{ImagePass, pull_secret};
 use crate::cluster::{About, ClusterError};
 use crate::link::{Standing, View};
 use crate::next::Next;
@@ -173,7 +173,32 @@ impl ImagePass<'_> {
         {
             headers.0.insert(name, value);
         }
+        if let ImageOrigin::Registry { image, headers, .. } = &mut request.origin
+            && let Some(value) = self.registry_authorization(spec, image).await?
+        {
+            headers.0.insert("Authorization".to_owned(), value);
+        }
         Ok(request)
+    }
+
+    /// What a registry is shown, from the pull secret.
+    async fn registry_authorization(
+        &self,
+        spec: &VMImageSpec,
+        image: &str,
+    ) -> Result<Option<String>, String> {
+        let registry = spec.source.registry.as_ref();
+        let Some(secret) = registry.and_then(|r| r.pull_secret_ref.as_ref()) else {
+            return Ok(None);
+        };
+        let config = self.secret_value(&secret.name, pull_secret::KEY).await?;
+        let found = pull_secret::authorization(&config, image);
+        found.map(Some).map_err(|why| {
+            format!(
+                "spec.source.registry.pullSecretRef: Secret {} {why}",
+                secret.name
+            )
+        })
     }
 
     /// The header that proves who we are, from a Secret.
@@ -197,7 +222,7 @@ impl ImagePass<'_> {
             let password = self
                 .secret_value(&basic.secret_ref.name, &basic.password_key)
                 .await?;
-            let pair = base64(format!("{user}:{password}").as_bytes());
+            let pair = pull_secret::base64(format!("{user}:{password}").as_bytes());
             return Ok(Some(("Authorization".to_owned(), format!("Basic {pair}"))));
         }
         if auth.client_cert.is_some() {
@@ -341,45 +366,5 @@ fn wanted(waiting: &[Arc<VirtualMachine>]) -> Wanted<'_> {
     let uids = waiting.iter().map(|vm| image::wish(vm).uid);
     Wanted {
         checked_for: uids.collect(),
-    }
-}
-
-/// Standard base64, for the Authorization header.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = chunk
-            .iter()
-            .enumerate()
-            .fold(0_u32, |w, (i, b)| w | u32::from(*b) << (16 - 8 * i));
-        for place in 0..4 {
-            let index = (word >> (18 - 6 * place)) & 63;
-            let used = place <= chunk.len();
-            text.push(if used {
-                char::from(ALPHABET[index as usize])
-            } else {
-                '='
-            });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn base64_of_the_rfc() {
-        for (plain, coded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-        ] {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
     }
 }

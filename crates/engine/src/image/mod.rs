@@ -4,6 +4,7 @@
 //! under that provider's name; a failed import of one never stops another. The states are in [`polyvirt_plan::image_step`].
 
 mod act;
+mod pull_secret;
 mod report;
 
 use std::collections::BTreeSet;

@@ -32,10 +32,33 @@ pub enum NotChosen {
     Question(Problem),
     /// No provider tells of its hosts, or none answers.
     #[error("no provider tells of its hosts")]
-    Silence,
+    Silence(Vec<LeftOut>),
     /// No host of any provider can take it.
     #[error("{}", .0.summary())]
-    Refused(Refusal),
+    Refused(Refusal, Vec<LeftOut>),
+}
+
+/// A provider whose hosts were not looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Namespace and name.
+    pub provider: ObjectKey,
+    /// Why.
+    pub why: Silence,
+}
+
+/// Why hosts of a provider are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Silence {
+    /// The first connection is being made.
+    #[error("is being connected")]
+    Connecting,
+    /// It does not answer.
+    #[error("does not answer")]
+    Away,
+    /// It tells of no hosts.
+    #[error("tells of no hosts")]
+    Hosts,
 }
 
 /// Chooses among providers. The VM's own pass decides on the host: what is remembered here only keeps many VMs that come at once
@@ -85,7 +108,7 @@ impl Chooser {
         request: &Request,
         now: Timestamp,
     ) -> Result<Choice, Refusal> {
-        let known = self.known(stores, links, providers, now).await;
+        let (known, _) = self.known(stores, links, providers, now).await;
         decide(request, &known, &self.lock())
     }
 
@@ -100,15 +123,16 @@ impl Chooser {
         now: Timestamp,
     ) -> Result<Choice, NotChosen> {
         let request = request(&vm).map_err(NotChosen::Question)?;
-        let known = self.known(stores, links, providers, now).await;
-        if known.iter().all(|known| known.inventory.hosts.is_empty()) {
-            return Err(NotChosen::Silence);
+        let (known, left_out) = self.known(stores, links, providers, now).await;
+        if known.is_empty() {
+            return Err(NotChosen::Silence(left_out));
         }
         let key = ObjectKey::of(&*vm);
         let mut chosen = self.lock();
         chosen.remove(&key);
         chosen.retain(|key, chosen| chosen.counts(key, stores, &known, now));
-        let choice = decide(&request, &known, &chosen).map_err(NotChosen::Refused)?;
+        let choice = decide(&request, &known, &chosen)
+            .map_err(|refusal| NotChosen::Refused(refusal, left_out))?;
         let entry = Chosen {
             provider: choice.provider.clone(),
             at: now,
@@ -128,11 +152,21 @@ impl Chooser {
         links: &Links,
         providers: &[ObjectKey],
         now: Timestamp,
-    ) -> Vec<Known> {
+    ) -> (Vec<Known>, Vec<LeftOut>) {
         let asked = providers
             .iter()
             .map(|key| self.look(stores, links, key, now));
-        join_all(asked).await.into_iter().flatten().collect()
+        let (mut known, mut left_out) = (Vec::new(), Vec::new());
+        for (provider, seen) in providers.iter().zip(join_all(asked).await) {
+            match seen {
+                Ok(seen) => known.push(seen),
+                Err(why) => left_out.push(LeftOut {
+                    provider: provider.clone(),
+                    why,
+                }),
+            }
+        }
+        (known, left_out)
     }
 
     async fn look(
@@ -141,16 +175,22 @@ impl Chooser {
         links: &Links,
         key: &ObjectKey,
         now: Timestamp,
-    ) -> Option<Known> {
-        let Reach::Ready(ready) = reach(links.get(key), true, now) else {
-            return None;
+    ) -> Result<Known, Silence> {
+        let ready = match reach(links.get(key), true, now) {
+            Reach::Ready(ready) => ready,
+            Reach::Unavailable => return Err(Silence::Away),
+            Reach::Missing | Reach::Connecting => return Err(Silence::Connecting),
         };
         let oldest = now.saturating_sub(OLD).unwrap_or(now);
-        let snapshot = self.snapshots.get(&ready, now, oldest).await.ok()?;
+        let snapshot = self.snapshots.get(&ready, now, oldest).await;
+        let snapshot = snapshot.map_err(|_| Silence::Hosts)?;
         let books = books::open(stores, &ready.link, &snapshot, None, None);
         let object = stores.providers.get(key);
         let inventory = open_hosts(object.as_deref(), &snapshot.inventory).into_owned();
-        Some(Known {
+        if inventory.hosts.is_empty() {
+            return Err(Silence::Hosts);
+        }
+        Ok(Known {
             name: key.to_string(),
             books,
             object,

@@ -32,7 +32,7 @@ use crate::runtime::key::ObjectKey;
 use crate::subject::AboutVm as _;
 use crate::virtual_machine::reach::Ready;
 
-pub use chooser::{Chooser, NotChosen};
+pub use chooser::{Chooser, LeftOut, NotChosen, Silence};
 pub use question::Question;
 pub use snapshots::Snapshot;
 pub use unplaced::Unplaced;

@@ -298,13 +298,14 @@ impl Dispatcher {
 
 fn image_names_secret(image: &VMImage, secret: &ObjectKey) -> bool {
     let own = image.metadata.namespace.as_deref().unwrap_or_default();
-    let http = image.spec.source.http.as_ref();
-    let Some(auth) = http.and_then(|h| h.authentication.as_ref()) else {
-        return false;
-    };
-    let bearer = auth.bearer.as_ref().map(|b| &b.secret_ref.name);
-    let basic = auth.basic_auth.as_ref().map(|b| &b.secret_ref.name);
-    let mut names = [bearer, basic].into_iter().flatten();
+    let source = &image.spec.source;
+    let http = source.http.as_ref();
+    let auth = http.and_then(|h| h.authentication.as_ref());
+    let bearer = auth.and_then(|a| a.bearer.as_ref().map(|b| &b.secret_ref.name));
+    let basic = auth.and_then(|a| a.basic_auth.as_ref().map(|b| &b.secret_ref.name));
+    let registry = source.registry.as_ref();
+    let pull = registry.and_then(|r| r.pull_secret_ref.as_ref().map(|s| &s.name));
+    let mut names = [bearer, basic, pull].into_iter().flatten();
     names.any(|name| ObjectKey::new(own, name) == *secret)
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use polyvirt_api::infra::{ImagePhase, VMImage, VMPhase, VirtualMachine};
 use polyvirt_api::names;
 use polyvirt_plan::Reason;
@@ -227,6 +228,33 @@ async fn an_image_whose_secret_comes_later_is_imported_then() {
     );
     world.create(secret("token", "token", "s3cret")).await;
     world.vm("web", "runs", runs).await;
+}
+
+#[tokio::test]
+async fn the_pull_secret_of_a_registry_is_shown_and_what_it_lacks_is_told() {
+    let (world, mock) = World::furnished("pull-secret", MockConfig::default()).await;
+    let source =
+        json!({"registry": {"image": "r.example/team/disk:1", "pullSecretRef": {"name": "r"}}});
+    let spec = json!({"source": source, "prepare": {"retries": 0}});
+    world.create(Manifest::<VMImage>::new("packed", spec)).await;
+    world.create(from("packed", "web")).await;
+    let no_image = |vm: &VirtualMachine| reason(vm) == Reason::ImageFailed.as_str();
+    let vm = world.vm("web", "has no image", no_image).await;
+    assert!(
+        message(&vm).contains("Secret r does not exist"),
+        "{}",
+        message(&vm)
+    );
+    let other = r#"{"auths": {"other.example": {"auth": "eDp5"}}}"#;
+    world.create(secret("r", ".dockerconfigjson", other)).await;
+    let told = |vm: &VirtualMachine| message(vm).contains("--docker-server=r.example");
+    world.vm("web", "names what is missing", told).await;
+    let right = r#"{"auths": {"r.example": {"auth": "dXNlcjpwYXNz"}}}"#;
+    assert_eq!(prepares(&mock), 0);
+    let change = json!({"stringData": {".dockerconfigjson": right}});
+    world.edit::<Secret>("r", change).await;
+    world.vm("web", "runs", runs).await;
+    assert_eq!(prepares(&mock), 1);
 }
 
 #[tokio::test]

@@ -43,7 +43,31 @@ pub fn fields_in_use(
         .iter()
         .filter(|field| roots.use_field(field))
         .map(|field| field.path.to_owned());
-    named.chain(idle_name_servers(vm, networks)).collect()
+    let named = named.chain(idle_name_servers(vm, networks));
+    named.chain(idle_secrets(vm)).collect()
+}
+
+/// Secrets and headers of an image that stands in the VM itself: they go with VMImages only.
+fn idle_secrets(vm: &VirtualMachineSpec) -> Vec<String> {
+    let image = vm.image.as_deref();
+    let http = image.and_then(|image| image.http.as_ref());
+    let registry = image.and_then(|image| image.registry.as_ref());
+    let found = [
+        (
+            "spec.image.http.authentication",
+            http.is_some_and(|http| http.authentication.is_some()),
+        ),
+        (
+            "spec.image.http.headers",
+            http.is_some_and(|http| !http.headers.is_empty()),
+        ),
+        (
+            "spec.image.registry.pullSecretRef",
+            registry.is_some_and(|registry| registry.pull_secret_ref.is_some()),
+        ),
+    ];
+    let set = found.into_iter().filter(|(_, is_set)| *is_set);
+    set.map(|(path, _)| path.to_owned()).collect()
 }
 
 /// What name servers are called that go nowhere: the contract carries them with a fixed address only.

@@ -242,3 +242,18 @@ fn sections_for_other_providers_are_no_fault_beside_ones_own() {
     assert_eq!(ignored(&fields[..1], &qemu), ["network.vsphere.portgroup"]);
     assert_eq!(ignored(&fields, &says("aws", &[])), fields);
 }
+
+#[test]
+fn secrets_of_an_image_in_place_go_nowhere_and_are_told() {
+    let spec = |source: serde_json::Value| -> VirtualMachineSpec {
+        let spec = serde_json::json!({"providerRef": {"name": "p"}, "image": source});
+        serde_json::from_value(spec).unwrap()
+    };
+    let registry = spec(serde_json::json!({
+        "registry": {"image": "r.example/x:1", "pullSecretRef": {"name": "s"}},
+    }));
+    let found = fields_in_use(&registry, None, &[]);
+    assert_eq!(found, ["spec.image.registry.pullSecretRef"]);
+    let http = spec(serde_json::json!({"http": {"url": "https://x.example/y"}}));
+    assert!(fields_in_use(&http, None, &[]).is_empty());
+}

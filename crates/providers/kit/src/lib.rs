@@ -8,6 +8,7 @@
 //! * [`held`]: how much a snapshot holds.
 //! * [`hub`]: the stream of changes.
 //! * [`lineage`]: which snapshot is based on which.
+//! * [`origin`]: images from elsewhere.
 //! * [`tasks`]: work that may outlive its call.
 //! * [`turns`]: work on the same thing, one after the other.
 //! * [`uuid`]: the name of a VM, made from the identity of its owner.
@@ -20,6 +21,7 @@ pub mod guest;
 pub mod held;
 pub mod hub;
 pub mod lineage;
+pub mod origin;
 pub mod tasks;
 pub mod turns;
 pub mod uuid;

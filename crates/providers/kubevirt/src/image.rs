@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
 use k8s_openapi::ByteString;
 use kube::core::DynamicObject;
 use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage};
@@ -66,8 +67,8 @@ fn wanted(request: &PrepareImage) -> Result<Wanted> {
         ImageOrigin::Libvirt { url, .. } if !url.is_empty() => {
             fetched(url.clone(), &Headers::default())
         }
-        ImageOrigin::Registry { image, .. } => {
-            fetched(format!("docker://{image}"), &Headers::default())
+        ImageOrigin::Registry { image, headers, .. } => {
+            fetched(format!("docker://{image}"), headers)
         }
         ImageOrigin::DataVolume { namespace, name } => {
             Ok(Wanted::There(VmKey::new(namespace, name)))
@@ -145,16 +146,23 @@ async fn begin(
     key: &VmKey,
 ) -> Result<()> {
     ensure_namespace(core, &key.namespace).await?;
-    let secret = (!headers.0.is_empty()).then(|| secret(key, headers));
+    let source = Source::of_image(image, &key.namespace)?;
+    let of_registry = matches!(source, Source::Registry { .. });
+    let secret = match of_registry {
+        _ if headers.0.is_empty() => None,
+        true => Some(registry_secret(key, headers)?),
+        false => Some(secret(key, headers)),
+    };
     if let Some(secret) = &secret {
         let applied = core.cluster.apply(Kind::Secret, secret, Others::Override);
         applied.await?;
     }
-    let source = Source::of_image(image, &key.namespace)?;
     let mut volume = named(Kind::DataVolume, key);
     volume["metadata"]["annotations"] = json!({AT_ONCE: "true", "polyvirt.io/source": image.url});
     volume["spec"] = objects::filled(&source);
-    if secret.is_some() {
+    if secret.is_some() && of_registry {
+        volume["spec"]["source"]["registry"]["secretRef"] = json!(key.name);
+    } else if secret.is_some() {
         volume["spec"]["source"]["http"]["secretExtraHeaders"] = json!([key.name]);
     }
     let size = quantity::of_bytes(quantity::of_gib(core.images.gib));
@@ -188,6 +196,33 @@ fn secret(key: &VmKey, headers: &Headers) -> Value {
         .collect::<serde_json::Map<_, _>>()
         .into();
     secret
+}
+
+/// CDI takes a name and a password for registries.
+fn registry_secret(key: &VmKey, headers: &Headers) -> Result<Value> {
+    let shown = headers.0.get("Authorization").map(String::as_str);
+    let pair = shown.and_then(|text| pair_of(text.strip_prefix("Basic ")?));
+    let Some((user, password)) = pair else {
+        let message = "The pull secret holds no name with a password, which is all that CDI takes";
+        return Err(ProviderError::invalid(
+            "spec.source.registry.pullSecretRef",
+            message,
+        ));
+    };
+    let mut secret = named(Kind::Secret, key);
+    secret["type"] = json!("Opaque");
+    secret["data"] = json!({
+        "accessKeyId": ByteString(user.into_bytes()),
+        "secretKey": ByteString(password.into_bytes()),
+    });
+    Ok(secret)
+}
+
+fn pair_of(coded: &str) -> Option<(String, String)> {
+    let text = base64::engine::general_purpose::STANDARD.decode(coded.trim());
+    let text = String::from_utf8(text.ok()?).ok()?;
+    let (user, password) = text.split_once(':')?;
+    Some((user.to_owned(), password.to_owned()))
 }
 
 async fn arrived(core: &Core, key: &VmKey, progress: &Progress) -> Result<()> {
@@ -278,6 +313,7 @@ mod tests {
         let registry = ImageOrigin::Registry {
             image: "quay.io/x:1".to_owned(),
             format: String::new(),
+            headers: Headers::default(),
         };
         let Ok(Wanted::Fetch(image, _)) = wanted(&request(registry)) else {
             panic!("CDI can fetch it");
@@ -291,6 +327,17 @@ mod tests {
         let refused = wanted(&request(template)).err().expect("refused");
         assert_eq!(refused.kind, ErrorKind::Invalid);
         assert_eq!(refused.field.as_deref(), Some("spec.source"));
+    }
+
+    #[test]
+    fn a_pull_secret_becomes_what_cdi_takes() {
+        let of = |text: &str| Headers([("Authorization".to_owned(), text.to_owned())].into());
+        let key = VmKey::new("images", "image-1");
+        let secret = registry_secret(&key, &of("Basic dXNlcjpwYTpzcw==")).expect("a pair");
+        assert_eq!(secret["data"]["accessKeyId"], "dXNlcg==");
+        assert_eq!(secret["data"]["secretKey"], "cGE6c3M=");
+        let refused = registry_secret(&key, &of("Bearer x")).expect_err("no pair");
+        assert!(!refused.to_string().contains("Bearer"), "{refused}");
     }
 
     #[test]

@@ -285,7 +285,7 @@ async fn above_image(
     marks: &mut Marks,
     request: &CreateVm,
 ) -> Result<()> {
-    let image = image::for_vm(core, &request.image, &wanted.pool).await?;
+    let image = image::for_vm(core, request, &wanted.pool).await?;
     let session = core.session().await?;
     marks.image.clone_from(&image.id);
     let bytes = (u64::from(marks.root_gib) << 30).max(image.bytes);
@@ -303,7 +303,7 @@ async fn copy_of_image(
     let from = match wanted.pool.kind {
         Kind::Rbd => image::within(&core.session().await?, &request.image, &wanted.pool).await?,
         Kind::Files | Kind::Logical => {
-            let image = image::for_vm(core, &request.image, &wanted.files).await?;
+            let image = image::for_vm(core, request, &wanted.files).await?;
             volume_at(&core.session().await?, &image.path).await?
         }
     };

@@ -165,17 +165,19 @@ fn origin_json(origin: &ImageOrigin) -> OriginJson<'_> {
                 ..none
             }
         }
-        ImageOrigin::Http { url, headers } => {
-            let headers = (!headers.0.is_empty()).then_some(&headers.0);
-            OriginJson {
-                url,
-                headers,
-                ..none
-            }
-        }
-        ImageOrigin::Registry { image, format } => OriginJson {
+        ImageOrigin::Http { url, headers } => OriginJson {
+            url,
+            headers: given(headers),
+            ..none
+        },
+        ImageOrigin::Registry {
             image,
             format,
+            headers,
+        } => OriginJson {
+            image,
+            format,
+            headers: given(headers),
             ..none
         },
         ImageOrigin::DataVolume { namespace, name } => OriginJson {
@@ -184,6 +186,10 @@ fn origin_json(origin: &ImageOrigin) -> OriginJson<'_> {
             ..none
         },
     }
+}
+
+fn given(headers: &Headers) -> Option<&BTreeMap<String, String>> {
+    (!headers.0.is_empty()).then_some(&headers.0)
 }
 
 /// The image of `ImagePrepare`, in either shape.
@@ -304,6 +310,7 @@ fn registry_of(object: &Object<'_>) -> Result<ImageOrigin> {
     Ok(ImageOrigin::Registry {
         image: object.text("image")?,
         format: object.text("format")?,
+        headers: Headers(object.texts_by_key("headers")?),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use polyvirt_api::infra::{HttpImageSource, ObjectRef, RegistryImageSource, VMImageSource};
 use polyvirt_api::novacron::Image;
+use polyvirt_plan::image::reads_claims;
 
 use super::Surroundings;
 use super::error::LowerError;
@@ -80,6 +81,13 @@ pub(super) fn resolve(image: &Image, around: &Surroundings<'_>) -> Result<Lowere
             }),
             ..VMImageSource::default()
         },
+        ImageSource::Claim { .. } if !around.provider_type.is_none_or(reads_claims) => {
+            return Err(wrong(format!(
+                "{} is storage of a cluster, which Provider {} cannot read. Name a Provider of type kubevirt in the annotation novacron.io/provider, or put the disk on a web server or into a registry and write http(s):// or registry://",
+                image.source.trim(),
+                around.provider
+            )));
+        }
         ImageSource::Claim { namespace, name } => VMImageSource {
             data_volume: Some(ObjectRef { name, namespace }),
             ..VMImageSource::default()

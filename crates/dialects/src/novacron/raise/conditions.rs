@@ -6,6 +6,7 @@ use polyvirt_api::novacron::{VirtualMachine, VirtualMachineStatus, VmCondition};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{Truth, kind};
 
+use super::words::in_their_words;
 use super::{Facts, phase};
 use crate::novacron::lower::{Live, MigrationTerms, refusal};
 
@@ -111,7 +112,7 @@ fn ready(
 fn not_moved(facts: &Facts<'_>) -> Option<String> {
     let status = facts.migration?.status.as_ref()?;
     let failed = status.phase == Some(MigrationPhase::Failed);
-    failed.then(|| status.message.clone().unwrap_or_default())
+    failed.then(|| in_their_words(status.message.as_deref().unwrap_or_default()))
 }
 
 const fn finding(truth: Truth, reason: Reason, message: String) -> Finding {
@@ -127,7 +128,8 @@ fn said(made: Option<&infra::VirtualMachineStatus>) -> Option<String> {
     let made = made?;
     let own = made.conditions.iter().find(|c| c.type_ == kind::READY);
     let own = own.map(|c| c.message.clone()).filter(|m| !m.is_empty());
-    own.or_else(|| made.message.clone())
+    let told = own.or_else(|| made.message.clone())?;
+    Some(in_their_words(&told))
 }
 
 fn of_phase(

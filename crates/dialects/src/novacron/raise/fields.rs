@@ -2,15 +2,16 @@
 
 use polyvirt_api::infra::{self, MigrationPhase, VMMigration, VMSnapshotInfo};
 use polyvirt_api::novacron::{
-    MigrationStatus, ResourceUsage, SnapshotStatus, Usage, VirtualMachineStatus,
+    MigrationStatus, ResourceUsage, SnapshotStatus, Unplaced, Usage, VirtualMachineStatus,
 };
 
-use super::{Facts, phase};
+use super::{Facts, Trouble, phase};
 use crate::shared::size::binary_quantity;
 
 const MIB: u64 = 1 << 20;
 
 pub(super) fn fill(status: &mut VirtualMachineStatus, facts: &Facts<'_>, phase: &str) {
+    status.placement = facts.trouble.and_then(unplaced);
     let Some(made) = facts.made.and_then(|vm| vm.status.as_ref()) else {
         return;
     };
@@ -24,6 +25,17 @@ pub(super) fn fill(status: &mut VirtualMachineStatus, facts: &Facts<'_>, phase: 
         Some(migration) => Some(told(migration)),
         None => (phase == phase::MIGRATING).then(|| untold(status)),
     };
+}
+
+/// What `polyvirt vm explain` shows of a VM that no Provider takes.
+fn unplaced(trouble: &Trouble) -> Option<Unplaced> {
+    let Trouble::Place(why) = trouble else {
+        return None;
+    };
+    Some(Unplaced {
+        message: why.to_string().chars().take(1024).collect(),
+        hosts: why.obstacles().to_vec(),
+    })
 }
 
 fn snapshot(info: &VMSnapshotInfo) -> SnapshotStatus {

@@ -14,6 +14,7 @@ mod fields;
 #[cfg(test)]
 mod tests;
 mod trouble;
+mod words;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use polyvirt_api::novacron::Obstacle;
 use polyvirt_contract::model::HostHealth;
 use polyvirt_provider_mock::{HostPool, MockConfig};
 
@@ -82,8 +83,48 @@ async fn many_at_once_fill_all_and_one_too_many_waits_and_says_why() {
     let why = "0/2 hosts are available: 2 too little memory";
     assert!(message.contains(why), "{message}");
     assert_eq!(status.phase.as_deref(), Some("Pending"));
+    let found = status.placement.expect("what is against each");
+    let named: Vec<_> = found.hosts.iter().map(named).collect();
+    let own = |provider: &str| format!("{}/{provider} host-1", world.namespace);
+    assert_eq!(named, [own("one"), own("two")], "{found:?}");
+    let memory = |o: &Obstacle| o.message.contains("memory");
+    assert!(found.hosts.iter().all(memory), "{found:?}");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(counts(&mocks), [2, 2]);
+    world.delete::<VirtualMachine>("vm-1").await;
+    let vm = stands(&world, "late", "Running").await;
+    assert_eq!(vm.status.and_then(|s| s.placement), None, "one takes it");
+}
+
+fn named(obstacle: &Obstacle) -> String {
+    let host = obstacle.host.as_deref().unwrap_or("-");
+    format!("{} {host}", obstacle.provider)
+}
+
+#[tokio::test]
+async fn one_that_does_not_answer_is_named_too() {
+    let mut world = World::empty("nova-away").await;
+    catalogue(&world).await;
+    world.provider_of("small", hosts(1, 0)).await;
+    let away = infra::Provider::new(
+        "away",
+        serde_json::from_value(json!({
+            "type": "libvirt", "endpoint": "tls://127.0.0.1:1", "runtime": {"mode": "Remote"},
+        }))
+        .unwrap(),
+    );
+    world.apply(away).await;
+    world.start(|_| {}).await;
+    let large = made_of(json!({"resources": {"memory": "400Gi"}}));
+    apply(&world, readme("my-vm", large)).await;
+    let vm = says(&world, "my-vm", "False", "NodeSelectionFailed").await;
+    let found = vm.status.unwrap().placement.expect("what is against each");
+    let of = |name: &str| {
+        let name = format!("{}/{name}", world.namespace);
+        found.hosts.iter().find(|o| o.provider == name)
+    };
+    assert!(of("small").is_some_and(|o| o.host.is_some()), "{found:?}");
+    assert!(of("away").is_some_and(|o| o.host.is_none()), "{found:?}");
 }
 
 #[tokio::test]

@@ -24,6 +24,8 @@ enum Place {
     File(PathBuf),
     /// A download, as the user wrote it.
     Url(String),
+    /// A container image with a disk in it, with its server.
+    Registry(String),
 }
 
 /// What became of a file that was to be copied.
@@ -40,6 +42,11 @@ impl Image {
     pub fn parse(text: &str, checksum: Option<&str>) -> anyhow::Result<Self> {
         let checksum = checksum.map(parse_checksum).transpose()?;
         let place = parse_place(text)?;
+        if checksum.is_some() && matches!(place, Place::Registry(_)) {
+            bail!(
+                "--image-checksum: A container image is named by its digest: registry://…@sha256:DIGITS"
+            );
+        }
         if let Place::File(path) = &place {
             look_at(path)?;
         }
@@ -84,6 +91,7 @@ impl Image {
                 ("libvirt", json!({"path": path, "format": format}))
             }
             Place::Url(url) => ("http", json!({"url": url})),
+            Place::Registry(image) => ("registry", json!({"image": image})),
         };
         if let Some(checksum) = &self.checksum {
             source["checksum"] = json!(checksum.hex());
@@ -101,6 +109,7 @@ impl Image {
     pub fn public(&self) -> String {
         match &self.place {
             Place::File(path) => path.display().to_string(),
+            Place::Registry(image) => format!("registry://{image}"),
             Place::Url(url) => Source::parse(url).map_or_else(|e| e.to_string(), |s| s.to_string()),
         }
     }
@@ -119,8 +128,9 @@ fn parse_place(text: &str) -> anyhow::Result<Place> {
     match Source::parse(text) {
         Ok(Source::File(path)) => Ok(Place::File(path)),
         Ok(Source::Http(_)) => Ok(Place::Url(text.to_owned())),
+        Ok(Source::Registry(image)) => Ok(Place::Registry(image.to_string())),
         Err(error) => {
-            bail!("--image: {error}. Give a path, or an http:, https: or file: address")
+            bail!("--image: {error}. Give a path, or an http:, https:, registry: or file: address")
         }
     }
 }
@@ -196,6 +206,12 @@ mod tests {
         }
         let url = Image::parse("https://x.example/y?sig=secret", None).expect("taken");
         assert_eq!(url.public(), "https://x.example/y");
+        let image = Image::parse("registry://x.example/y", None).expect("taken");
+        let source = image.source().expect("a source");
+        assert_eq!(source["registry"]["image"], "x.example/y:latest");
+        let digits = "ab".repeat(32);
+        let twice = Image::parse("registry://x.example/y", Some(&digits));
+        assert!(twice.is_err_and(|e| e.to_string().contains("@sha256:")));
         for bad in ["/no/such/file", "ftp://x.example/y"] {
             let error = Image::parse(bad, None).expect_err("refused");
             assert!(error.to_string().contains("--image"), "{error}");

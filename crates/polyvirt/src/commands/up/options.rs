@@ -21,7 +21,7 @@ pub struct Options {
     /// What runs the VMs
     #[arg(long, value_enum, default_value_t = Hypervisor::Qemu)]
     pub provider: Hypervisor,
-    /// Disk image of the first VM, qcow2, raw or vmdk: a file, or an http:, https: or file: address
+    /// Disk image of the first VM, qcow2, raw or vmdk: a file, or an http:, https:, registry: or file: address
     #[arg(long, value_name = "PATH|URL")]
     image: Option<String>,
     /// Digest of that image; refuse any other bytes. SHA-256 if no algorithm is named

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use kube::ResourceExt;
 use polyvirt_api::infra::{PlacementStatus, VirtualMachine};
+use polyvirt_api::novacron;
 
 use super::options::Shown;
 use super::{Cluster, print, print_object};
@@ -11,7 +12,9 @@ use crate::commands::table::{Cell, Colours, Paint, Table};
 
 /// Shows what the scheduler found out when it last looked for a host.
 pub async fn run(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
-    let vm = cluster.vm(&options.name).await?;
+    let Some(vm) = cluster.find(&options.name).await? else {
+        return unmade(cluster, options).await;
+    };
     let placement = vm
         .status
         .as_ref()
@@ -26,6 +29,47 @@ pub async fn run(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A VM of NovaCron that has no Provider yet, and so no VirtualMachine of ours.
+async fn unmade(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
+    let name = &options.name;
+    let Some(vm) = cluster.find_of_novacron(name).await? else {
+        return Err(cluster.missing(name).into());
+    };
+    let status = vm.status.unwrap_or_default();
+    if let (Some(format), Some(placement)) = (options.output, &status.placement) {
+        return print_object(placement, format);
+    }
+    print(&match &status.placement {
+        Some(placement) => untaken(name, placement, Colours::of_stdout()),
+        None => format!("{name} has no Provider yet. {}\n", ready_message(&status)),
+    });
+    Ok(())
+}
+
+fn ready_message(status: &novacron::VirtualMachineStatus) -> &str {
+    let ready = status.conditions.iter().find(|c| c.type_ == "Ready");
+    let message = ready.and_then(|c| c.message.as_deref());
+    message.unwrap_or("Nobody has looked at it: is the manager running?")
+}
+
+fn untaken(name: &str, placement: &novacron::Unplaced, colours: Colours) -> String {
+    let mut text = format!("{name} has no Provider.\n{}\n", placement.message);
+    if placement.hosts.is_empty() {
+        return text;
+    }
+    let mut table = Table::new(&["PROVIDER", "HOST", "FITS", "WHY"]);
+    for found in &placement.hosts {
+        table.row(vec![
+            found.provider.as_str().into(),
+            found.host.as_deref().unwrap_or("-").into(),
+            Cell::new("no", Paint::Bad),
+            found.message.as_str().into(),
+        ]);
+    }
+    let _ = write!(text, "\n{}", table.render(colours));
+    text
+}
+
 /// Why there is nothing to tell.
 fn unplaced(vm: &VirtualMachine) -> String {
     let name = vm.name_any();
@@ -34,9 +78,18 @@ fn unplaced(vm: &VirtualMachine) -> String {
             "{name} is on host {host}, which its provider chose: it names no host, selector, affinity, policy or device\n"
         ),
         None => format!(
-            "No host was looked for yet: `polyvirt vm describe {name}` shows what it waits for\n"
+            "No host of Provider {} was looked for yet. {}\n",
+            vm.spec.provider_ref.name,
+            waits_for(vm)
         ),
     }
+}
+
+fn waits_for(vm: &VirtualMachine) -> String {
+    let conditions = vm.status.as_ref().map(|status| &status.conditions);
+    let ready = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
+    let message = ready.map(|c| c.message.clone()).filter(|m| !m.is_empty());
+    message.unwrap_or_else(|| "Nobody has looked at it: is the manager running?".to_owned())
 }
 
 fn told(vm: &VirtualMachine, placement: &PlacementStatus, colours: Colours) -> String {
@@ -44,7 +97,11 @@ fn told(vm: &VirtualMachine, placement: &PlacementStatus, colours: Colours) -> S
     let name = vm.name_any();
     let _ = match &placement.host {
         Some(host) => writeln!(text, "{name} goes to host {host}."),
-        None => writeln!(text, "{name} has no host."),
+        None => writeln!(
+            text,
+            "{name} has no host of Provider {}.",
+            vm.spec.provider_ref.name
+        ),
     };
     if let Some(message) = &placement.message {
         let _ = writeln!(text, "{message}");
@@ -88,7 +145,8 @@ mod tests {
 
     #[test]
     fn each_host_has_a_line() {
-        let vm = VirtualMachine::new("db", VirtualMachineSpec::default());
+        let mut vm = VirtualMachine::new("db", VirtualMachineSpec::default());
+        vm.spec.provider_ref.name = "kvm".to_owned();
         let verdict = |name: &str, fits, message: &str| HostVerdict {
             name: name.to_owned(),
             fits,
@@ -104,7 +162,7 @@ mod tests {
         };
         let text = told(&vm, &placement, Colours::Off);
         assert!(
-            text.starts_with("db has no host.\n0/2 hosts are available"),
+            text.starts_with("db has no host of Provider kvm.\n0/2 hosts are available"),
             "{text}"
         );
         assert_eq!(text.matches("cordoned").count(), 3, "{text}");
@@ -115,6 +173,36 @@ mod tests {
             text.contains("goes to host a.") && text.contains("2 × nvidia.com/t4"),
             "{text}"
         );
-        assert!(unplaced(&vm).contains("vm describe db"));
+        let text = unplaced(&vm);
+        assert!(text.starts_with("No host of Provider kvm was"), "{text}");
+    }
+
+    #[test]
+    fn one_that_nobody_takes_has_a_line_for_each_provider() {
+        let obstacle = |provider: &str, host: Option<&str>, message: &str| novacron::Obstacle {
+            provider: provider.to_owned(),
+            host: host.map(str::to_owned),
+            message: message.to_owned(),
+        };
+        let placement = novacron::Unplaced {
+            message: "No Provider has a host for it".to_owned(),
+            hosts: vec![
+                obstacle("default/east", Some("host-1"), "too little memory"),
+                obstacle("default/west", None, "does not answer"),
+            ],
+        };
+        let text = untaken("db", &placement, Colours::Off);
+        assert!(
+            text.starts_with("db has no Provider.\nNo Provider has"),
+            "{text}"
+        );
+        let line = |begins: &str| text.lines().find(|line| line.starts_with(begins));
+        let east = line("default/east").unwrap_or_default();
+        assert!(
+            east.contains("host-1") && east.ends_with("too little memory"),
+            "{text}"
+        );
+        let west = line("default/west").unwrap_or_default();
+        assert!(west.ends_with("does not answer"), "{text}");
     }
 }

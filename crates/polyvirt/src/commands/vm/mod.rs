@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use kube::{Api, Client};
 use polyvirt_api::infra::{VMPhase, VirtualMachine};
+use polyvirt_api::novacron;
 
 use super::table::{Cell, Paint};
 use crate::cli::Format;
@@ -51,9 +52,33 @@ impl Cluster {
 
     /// The VirtualMachine of that name.
     pub async fn vm(&self, name: &str) -> anyhow::Result<VirtualMachine> {
+        if let Some(found) = self.find(name).await? {
+            return Ok(found);
+        }
+        // Who may not read them is told what is missing here.
+        match self.find_of_novacron(name).await {
+            Ok(Some(_)) => Err(Failure::NotFound(format!(
+                "No Provider takes {name} of novacron.io yet: `polyvirt vm explain {name}` says why"
+            ))
+            .into()),
+            _ => Err(self.missing(name).into()),
+        }
+    }
+
+    async fn find(&self, name: &str) -> anyhow::Result<Option<VirtualMachine>> {
         let found = self.vms().get_opt(name).await;
-        let found = found.map_err(|e| unreachable(self, e, "VirtualMachines cannot be read"))?;
-        found.ok_or_else(|| self.missing(name).into())
+        found.map_err(|e| unreachable(self, e, "VirtualMachines cannot be read"))
+    }
+
+    /// One of NovaCron; a cluster that does not serve them has none.
+    async fn find_of_novacron(
+        &self,
+        name: &str,
+    ) -> anyhow::Result<Option<novacron::VirtualMachine>> {
+        let all: Api<novacron::VirtualMachine> =
+            Api::namespaced(self.client.clone(), &self.namespace);
+        let found = all.get_opt(name).await;
+        found.map_err(|e| unreachable(self, e, "VirtualMachines of NovaCron cannot be read"))
     }
 
     fn missing(&self, name: &str) -> Failure {

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use polyvirt_contract::model::Headers;
-use polyvirt_contract::{ErrorKind, ProviderError, Result};
-use polyvirt_disks::fetch::{self, FetchError, Fetcher};
-use polyvirt_disks::format;
+use polyvirt_contract::{ProviderError, Result};
+use polyvirt_disks::{fetch, format};
+use polyvirt_provider_kit::origin::{self, fetch_error, fetcher};
 use polyvirt_provider_kit::tasks::Progress;
 
 use super::{FETCHED, Source};
@@ -35,7 +34,9 @@ pub(super) async fn download(
             ))
         })?;
     }
-    let fetched = fetcher(core)?.fetch(&request, file, told).await;
+    let fetched = fetcher(core.config.image_hosts)?
+        .fetch(&request, file, told)
+        .await;
     Ok(fetched.map_err(|error| fetch_error(&error))?.version)
 }
 
@@ -46,16 +47,8 @@ pub(super) async fn version(
     (url, headers): (&str, &BTreeMap<String, String>),
 ) -> Result<Option<String>> {
     let request = request(source, url, headers)?;
-    let told = fetcher(core)?.version(&request).await;
+    let told = fetcher(core.config.image_hosts)?.version(&request).await;
     told.map_err(|error| fetch_error(&error))
-}
-
-fn fetcher(core: &Core) -> Result<Fetcher> {
-    let options = fetch::Options {
-        reach: core.config.image_hosts,
-        ..fetch::Options::default()
-    };
-    Fetcher::new(options).map_err(|error| fetch_error(&error))
 }
 
 fn request(
@@ -63,29 +56,11 @@ fn request(
     url: &str,
     headers: &BTreeMap<String, String>,
 ) -> Result<fetch::Request> {
-    let invalid = |field: &str, text: String| ProviderError::invalid(field, text);
-    let checksum = fetch::Proof::parse(&source.checksum_type, &source.checksum);
-    let request = fetch::Request {
-        source: fetch::Source::parse(url).map_err(|e| invalid("spec.source", e.to_string()))?,
-        headers: Headers(headers.clone()),
-        checksum: checksum.map_err(|e| invalid("spec.source.checksum", e.to_string()))?,
-        max_bytes: format::MAX_VIRTUAL_BYTES,
-    };
-    if matches!(request.source, fetch::Source::File(_)) {
+    let place = origin::source_at(url)?;
+    if matches!(place, fetch::Source::File(_)) {
         let text = "A file of the provider's own machine is no image; put it into a storage pool of the host";
-        return Err(invalid("spec.source", text.to_owned()));
+        return Err(ProviderError::invalid("spec.source", text));
     }
-    Ok(request)
-}
-
-fn fetch_error(error: &FetchError) -> ProviderError {
-    let (kind, field) = match error {
-        FetchError::Checksum { .. } | FetchError::Unlisted { .. } => {
-            (ErrorKind::Invalid, "spec.source.checksum")
-        }
-        FetchError::DiskFull { .. } => (ErrorKind::Exhausted, "spec.source"),
-        error if error.is_retryable() => (ErrorKind::Unavailable, "spec.source"),
-        _ => (ErrorKind::Invalid, "spec.source"),
-    };
-    ProviderError::new(kind, error.to_string()).at(field)
+    let checksum = (source.checksum_type.as_str(), source.checksum.as_str());
+    origin::fetch_request(place, headers.clone(), checksum, format::MAX_VIRTUAL_BYTES)
 }

@@ -12,8 +12,9 @@ mod versions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use polyvirt_contract::model::{ImageOrigin, ImageSource, PrepareImage, PreparedImage};
+use polyvirt_contract::model::{CreateVm, PrepareImage, PreparedImage};
 use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
+use polyvirt_provider_kit::origin;
 use polyvirt_provider_kit::tasks::{Begun, Progress};
 use polyvirt_provider_kit::uuid::hex;
 use sha2::{Digest as _, Sha256};
@@ -52,6 +53,8 @@ struct Source {
     format: String,
     checksum: String,
     checksum_type: String,
+    /// The version that stands for one that its origin does not tell.
+    whom: Option<String>,
     id: String,
 }
 
@@ -74,25 +77,23 @@ fn id_of(parts: &[&str]) -> String {
 }
 
 /// The image of a VM, prepared now if it is not.
-pub(crate) async fn for_vm(core: &Arc<Core>, image: &ImageSource, pool: &Pool) -> Result<Image> {
+pub(crate) async fn for_vm(core: &Arc<Core>, request: &CreateVm, pool: &Pool) -> Result<Image> {
+    let image = &request.image;
     let session = core.session().await?;
     for id in [image.template_name.as_str(), prepared_id(&image.path)] {
         if let Some(found) = find(&session, pool, id).await? {
             return Ok(found);
         }
     }
-    let format = if image.format == "template" {
-        ""
-    } else {
-        &image.format
-    };
+    origin::refuse_claims(&image.url)?;
     let asked = Asked {
         path: &image.path,
         url: &image.url,
         headers: BTreeMap::new(),
-        format,
+        format: origin::said(&image.url, &image.format),
         checksum: &image.checksum,
         checksum_type: &image.checksum_type,
+        whom: origin::whom(request),
     };
     let source = asked.source(&session).await?;
     let source = source.ok_or_else(|| {
@@ -133,8 +134,9 @@ async fn find(session: &Session, pool: &Pool, id: &str) -> Result<Option<Image>>
 /// Makes an image ready; the same source twice is prepared once.
 pub(crate) async fn prepare(core: &Arc<Core>, request: &PrepareImage) -> Result<PreparedImage> {
     let session = core.session().await?;
-    let (asked, pool) = asked(request)?;
-    let name = [pool, &request.storage_hint, &core.config.pool];
+    let origin = origin::asked(request)?;
+    let asked = asked(request, &origin);
+    let name = [&origin.pool, &request.storage_hint, &core.config.pool];
     let name = name.into_iter().find(|name| !name.is_empty());
     let field = "spec.source.libvirt.storagePool";
     let pool = Pool::open_files(&session, name.map_or("", String::as_str), field).await?;
@@ -202,6 +204,8 @@ pub(crate) async fn delete(core: &Arc<Core>, image: &PreparedImage) -> Result<()
 }
 
 struct Asked<'a> {
+    /// The VM that it is wanted for.
+    whom: Option<String>,
     path: &'a str,
     url: &'a str,
     headers: BTreeMap<String, String>,
@@ -210,28 +214,15 @@ struct Asked<'a> {
     checksum_type: &'a str,
 }
 
-fn asked(request: &PrepareImage) -> Result<(Asked<'_>, &String)> {
-    static NONE: String = String::new();
-    let of = |path, url, headers, format| Asked {
-        path,
-        url,
-        headers,
-        format,
+fn asked<'a>(request: &'a PrepareImage, origin: &'a origin::Asked) -> Asked<'a> {
+    Asked {
+        path: &origin.path,
+        url: &origin.url,
+        headers: origin.headers.clone(),
+        format: &origin.format,
         checksum: &request.checksum,
         checksum_type: &request.checksum_type,
-    };
-    match &request.origin {
-        ImageOrigin::Libvirt {
-            path,
-            url,
-            format,
-            storage_pool,
-        } => Ok((of(path, url, BTreeMap::new(), format), storage_pool)),
-        ImageOrigin::Http { url, headers } => Ok((of("", url, headers.0.clone(), ""), &NONE)),
-        _ => {
-            let message = "This provider takes images by path or URL; set spec.source.libvirt or spec.source.http";
-            Err(ProviderError::invalid("spec.source", message))
-        }
+        whom: None,
     }
 }
 
@@ -242,6 +233,7 @@ impl Asked<'_> {
             format: self.format.to_owned(),
             checksum: self.checksum.to_owned(),
             checksum_type: self.checksum_type.to_owned(),
+            whom: self.whom.clone(),
             id,
         };
         if !self.path.is_empty() {
@@ -346,7 +338,7 @@ async fn bring(
             send::send(session, pool, source, &file, progress).await?;
             // What came is only in the way now.
             let _ = std::fs::remove_dir_all(&work);
-            match version {
+            match version.or_else(|| source.whom.clone()) {
                 Some(version) => {
                     let note = versions::note_of(&source.id, &version);
                     pool.write(session, &note, &[0; 512]).await

@@ -105,6 +105,7 @@ pub(super) async fn settle(
     let id = match (pull, here.newest()) {
         (Pull::Always, _) => {
             let told = version(core, &source, (url, headers)).await?;
+            let told = told.or_else(|| source.whom.clone());
             let known = told.and_then(|told| here.at(&told).cloned());
             known.unwrap_or_else(|| here.next())
         }

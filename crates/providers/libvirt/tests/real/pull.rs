@@ -7,6 +7,7 @@ use polyvirt_contract::model::{
     CreateVm, Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage, Pull,
 };
 use polyvirt_contract::{ErrorKind, Provider as _};
+use polyvirt_testkit::registry::{Access, Registry};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -38,8 +39,13 @@ impl Origin {
                 let head = String::from_utf8_lossy(&head[..length]).into_owned();
                 let verb = head.split(' ').next().unwrap_or_default().to_owned();
                 let (body, tag) = content.lock().expect("whole").clone();
+                let told = if tag.is_empty() {
+                    String::new()
+                } else {
+                    format!("etag: {tag}\r\n")
+                };
                 let mut answer = format!(
-                    "HTTP/1.1 200 OK\r\netag: {tag}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    "HTTP/1.1 200 OK\r\n{told}content-length: {}\r\nconnection: close\r\n\r\n",
                     body.len()
                 )
                 .into_bytes();
@@ -167,4 +173,73 @@ async fn a_vm_that_may_not_fetch_its_image_needs_it_to_be_here() {
     assert_eq!(origin.downloads(), 0);
     prepared(&lab, origin.request(Pull::IfNotPresent)).await;
     lab.create(&strict).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_that_is_tried_again_fetches_nothing_again() {
+    let lab = Lab::new().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let content = disk(folder.path(), "2M");
+    let origin = Origin::start(content.clone()).await;
+    // It does not tell whether it has changed.
+    origin.change(content, "");
+    let wanted = origin.vm(&lab, "once", 1, Pull::Always);
+    for _ in 0..2 {
+        let vm = lab.create(&wanted).await;
+        lab.delete(&vm).await;
+    }
+    assert_eq!(origin.downloads(), 1, "it was fetched for this VM");
+    let other = origin.vm(&lab, "other", 2, Pull::Always);
+    lab.create(&other).await;
+    assert_eq!(origin.downloads(), 2, "another VM is another look");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_comes_out_of_a_registry_and_a_tag_that_moves_is_seen_when_asked_for() {
+    let lab = Lab::new().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = "Basic dXNlcjpodW50ZXIy".to_owned();
+    let access = Access::Secret(secret.clone());
+    let registry = Registry::start(access).await.expect("a registry");
+    registry.disk("team/disk", "1", &disk(folder.path(), "2M"));
+    let request = |pull| PrepareImage {
+        target_name: "image".to_owned(),
+        origin: ImageOrigin::Registry {
+            image: registry.name("team/disk:1"),
+            format: "qcow2".to_owned(),
+            headers: Headers([("Authorization".to_owned(), secret.clone())].into()),
+        },
+        checksum: String::new(),
+        checksum_type: String::new(),
+        storage_hint: String::new(),
+        pull,
+    };
+    let first = prepared(&lab, request(Pull::IfNotPresent)).await;
+    registry.disk("team/disk", "1", &disk(folder.path(), "3M"));
+    assert_eq!(prepared(&lab, request(Pull::IfNotPresent)).await, first);
+    let second = prepared(&lab, request(Pull::Always)).await;
+    assert_ne!(second, first, "the tag has moved");
+    assert_eq!(prepared(&lab, request(Pull::Always)).await, second);
+    assert_eq!(registry.downloads(), 2);
+
+    let image = ImageSource {
+        url: format!("docker://{}", registry.name("team/disk:1")),
+        format: "qcow2".to_owned(),
+        ..ImageSource::default()
+    };
+    let vm = CreateVm {
+        image,
+        ..lab.desired("packed", 1)
+    };
+    lab.create(&vm).await;
+    assert_eq!(registry.downloads(), 2, "it is here");
+    let mut claim = vm.clone();
+    claim.image.url = "pvc://team/disk".to_owned();
+    claim.owner = lab.desired("claim", 2).owner;
+    claim.name = "claim".to_owned();
+    let answer = lab.provider.create(claim).await;
+    let answer = lab.ended(answer.map(|created| created.task)).await;
+    let error = answer.expect_err("a claim").to_string();
+    let text = "The claim team/disk is storage of a cluster";
+    assert!(error.contains(text), "{error}");
 }

@@ -13,7 +13,7 @@ mod versions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use polyvirt_contract::model::{ImageSource, PreparedImage};
+use polyvirt_contract::model::{CreateVm, ImageSource, PreparedImage};
 use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
 
 use crate::core::Core;
@@ -60,11 +60,11 @@ fn all(core: &Core) -> Vec<ImageRecord> {
 }
 
 /// The image that a VM is to be made from, prepared now if it is not yet.
-pub(crate) async fn for_vm(core: &Arc<Core>, source: &ImageSource) -> Result<ImageRecord> {
-    if let Some(image) = named(core, source)? {
+pub(crate) async fn for_vm(core: &Arc<Core>, request: &CreateVm) -> Result<ImageRecord> {
+    if let Some(image) = named(core, &request.image)? {
         return Ok(image);
     }
-    let prepared = prepare(core, Source::of_vm(core, source)?).await?;
+    let prepared = prepare(core, Source::of_vm(core, request)?).await?;
     prepared.begun.done().await?;
     get(core, &prepared.id)?.ok_or_else(|| absent(&prepared.id))
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polyvirt_contract::model::PreparedImage;
-use polyvirt_contract::{ErrorKind, ProviderError, Result};
-use polyvirt_disks::fetch::{self, FetchError, Fetcher};
+use polyvirt_contract::{ProviderError, Result};
+use polyvirt_disks::fetch;
 use polyvirt_disks::format::{self, Image};
+use polyvirt_provider_kit::origin::{fetch_error, fetcher};
 
 use super::source::{self, Place, Source};
 use super::versions;
@@ -134,7 +135,9 @@ impl Work {
         }
         let request = source.fetch_request(core)?;
         let told = |at: fetch::Progress| progress.at(percent(at));
-        let fetched = fetcher(core)?.fetch(&request, &path, told).await;
+        let fetched = fetcher(core.config.image_hosts)?
+            .fetch(&request, &path, told)
+            .await;
         let fetched = fetched.map_err(|error| fetch_error(&error))?;
         core.user.give(&path, 0o600)?;
         Ok((path, fetched.version))
@@ -208,26 +211,6 @@ fn percent(at: fetch::Progress) -> u8 {
     let whole = at.total.unwrap_or(u64::MAX).max(1);
     let share = u128::from(at.bytes) * u128::from(FETCHED) / u128::from(whole);
     u8::try_from(share).unwrap_or(FETCHED).min(FETCHED)
-}
-
-pub(super) fn fetcher(core: &Core) -> Result<Fetcher> {
-    let options = fetch::Options {
-        reach: core.config.image_hosts,
-        ..fetch::Options::default()
-    };
-    Fetcher::new(options).map_err(|error| fetch_error(&error))
-}
-
-pub(super) fn fetch_error(error: &FetchError) -> ProviderError {
-    let (kind, field) = match error {
-        FetchError::Checksum { .. } | FetchError::Unlisted { .. } => {
-            (ErrorKind::Invalid, "spec.source.checksum")
-        }
-        FetchError::DiskFull { .. } => (ErrorKind::Exhausted, "spec.source"),
-        error if error.is_retryable() => (ErrorKind::Unavailable, "spec.source"),
-        _ => (ErrorKind::Invalid, "spec.source"),
-    };
-    ProviderError::new(kind, error.to_string()).at(field)
 }
 
 /// Removes what an earlier life of the provider left half done.

@@ -5,9 +5,10 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, Pull};
+use polyvirt_contract::model::{CreateVm, PrepareImage, Pull};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use polyvirt_disks::fetch;
+use polyvirt_provider_kit::origin;
 use sha2::{Digest as _, Sha256};
 
 use crate::core::Core;
@@ -34,6 +35,8 @@ pub(crate) struct Source {
     pub(crate) checksum_type: String,
     /// When its origin is asked.
     pub(crate) pull: Pull,
+    /// The VM that it is wanted for.
+    pub(super) whom: Option<String>,
     /// Tells versions of a file apart.
     stamp: String,
     /// The id of the version that is here and is to be used.
@@ -43,26 +46,18 @@ pub(crate) struct Source {
 impl Source {
     /// From a request to prepare an image.
     pub(crate) fn of_request(core: &Core, request: &PrepareImage) -> Result<Self> {
-        let (path, url, headers, format) = match &request.origin {
-            ImageOrigin::Libvirt {
-                path, url, format, ..
-            } => (path.as_str(), url.as_str(), None, format.as_str()),
-            ImageOrigin::Http { url, headers } => ("", url.as_str(), Some(headers.0.clone()), ""),
-            _ => {
-                let message = "This provider takes images by path or URL; set spec.source.libvirt or spec.source.http";
-                return Err(ProviderError::new(ErrorKind::Invalid, message).at("spec.source"));
-            }
-        };
-        let place = place(path, url, headers.unwrap_or_default()).ok_or_else(|| {
+        let asked = origin::asked(request)?;
+        let place = place(&asked.path, &asked.url, asked.headers).ok_or_else(|| {
             ProviderError::invalid("spec.source", "The image names no path and no URL")
         })?;
         Self {
             place,
             name: request.target_name.clone(),
-            format: format.to_owned(),
+            format: asked.format,
             checksum: request.checksum.clone(),
             checksum_type: request.checksum_type.clone(),
             pull: request.pull,
+            whom: None,
             stamp: String::new(),
             known: None,
         }
@@ -70,24 +65,22 @@ impl Source {
     }
 
     /// From a VM's image that nobody has prepared.
-    pub(crate) fn of_vm(core: &Core, image: &ImageSource) -> Result<Self> {
+    pub(crate) fn of_vm(core: &Core, request: &CreateVm) -> Result<Self> {
+        let image = &request.image;
+        origin::refuse_claims(&image.url)?;
         let place = place(&image.path, &image.url, BTreeMap::new());
         let place = place.ok_or_else(|| {
             let message = "The VM names no image that this provider knows; give a path, a URL, or the name of a prepared image";
             ProviderError::invalid("spec.imageRef", message)
         })?;
-        let format = if image.format == "template" {
-            ""
-        } else {
-            &image.format
-        };
         Self {
             place,
             name: image.template_name.clone(),
-            format: format.to_owned(),
+            format: origin::said(&image.url, &image.format).to_owned(),
             checksum: image.checksum.clone(),
             checksum_type: image.checksum_type.clone(),
             pull: image.pull,
+            whom: origin::whom(request),
             stamp: String::new(),
             known: None,
         }
@@ -107,22 +100,13 @@ impl Source {
 
     /// How to fetch it, with a bound that the datastore sets.
     pub(super) fn fetch_request(&self, core: &Core) -> Result<fetch::Request> {
-        let invalid = |field: &str, text: String| ProviderError::invalid(field, text);
         let (source, headers) = match &self.place {
-            Place::File(path) => (fetch::Source::File(path.clone()), Headers::default()),
-            Place::Url(url, headers) => {
-                let source = fetch::Source::parse(url);
-                let source = source.map_err(|error| invalid("spec.source", error.to_string()))?;
-                (source, Headers(headers.clone()))
-            }
+            Place::File(path) => (fetch::Source::File(path.clone()), BTreeMap::new()),
+            Place::Url(url, headers) => (origin::source_at(url)?, headers.clone()),
         };
-        let checksum = fetch::Proof::parse(&self.checksum_type, &self.checksum);
-        Ok(fetch::Request {
-            source,
-            headers,
-            checksum: checksum.map_err(|e| invalid("spec.source.checksum", e.to_string()))?,
-            max_bytes: crate::inventory::free_bytes(core.state.root()).unwrap_or(u64::MAX),
-        })
+        let free = crate::inventory::free_bytes(core.state.root()).unwrap_or(u64::MAX);
+        let checksum = (self.checksum_type.as_str(), self.checksum.as_str());
+        origin::fetch_request(source, headers, checksum, free)
     }
 
     /// What two requests for the same image share.

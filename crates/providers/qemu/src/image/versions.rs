@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use polyvirt_contract::model::Pull;
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::origin::{fetch_error, fetcher};
 
-use super::prepare::{fetch_error, fetcher};
 use super::source::{Place, Source};
 use super::{all, get, remove, user_of};
 use crate::core::Core;
@@ -36,14 +36,17 @@ pub(super) async fn settle(core: &Core, source: Source) -> Result<Source> {
 
 async fn current(core: &Core, source: Source) -> Result<Source> {
     let request = source.fetch_request(core)?;
-    let told = fetcher(core)?.version(&request).await;
+    let told = fetcher(core.config.image_hosts)?.version(&request).await;
     let told = told.map_err(|error| fetch_error(&error))?;
     let here = family(core, &source).find(|image| told.is_some() && image.version == told);
     match (here, told) {
         (Some(image), _) => Ok(source.known_as(&image.id)),
         (None, Some(version)) => Ok(source.at_version(&version)),
-        // Nobody knows whether it has changed.
-        (None, None) => Ok(source.at_version(&moment())),
+        // Nobody knows whether it has changed. A create that is tried again need not find out.
+        (None, None) => {
+            let once = source.whom.clone().unwrap_or_else(moment);
+            Ok(source.at_version(&once))
+        }
     }
 }
 

@@ -249,7 +249,7 @@ pub(crate) fn make_run(core: &Core, vm: &Vm) -> Result<()> {
 }
 
 async fn from_image(core: &Arc<Core>, vm: &Vm, request: &CreateVm) -> Result<()> {
-    let image = vm.unless_doomed(image::for_vm(core, &request.image));
+    let image = vm.unless_doomed(image::for_vm(core, request));
     let image = image.await??;
     vm.keep(|record| record.image.clone_from(&image.id))?;
     let record = vm.copy();

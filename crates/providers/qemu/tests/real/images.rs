@@ -48,7 +48,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Prepares the image and waits for the end, good or bad.
-async fn prepare(lab: &Lab, request: PrepareImage) -> Result<PreparedImage> {
+pub async fn prepare(lab: &Lab, request: PrepareImage) -> Result<PreparedImage> {
     let prepared = lab.provider.image_prepare(request).await?;
     while let Some(task) = &prepared.task {
         match lab.provider.task_status(task).await? {

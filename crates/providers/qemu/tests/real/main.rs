@@ -26,4 +26,5 @@ mod many;
 mod moving;
 mod pauses;
 mod pull;
+mod registry;
 mod wire;

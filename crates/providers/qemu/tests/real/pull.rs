@@ -36,8 +36,13 @@ impl Origin {
                 let head = String::from_utf8_lossy(&head[..length]).into_owned();
                 let verb = head.split(' ').next().unwrap_or_default().to_owned();
                 let (body, tag) = content.lock().expect("whole").clone();
+                let told = if tag.is_empty() {
+                    String::new()
+                } else {
+                    format!("etag: {tag}\r\n")
+                };
                 let mut answer = format!(
-                    "HTTP/1.1 200 OK\r\netag: {tag}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    "HTTP/1.1 200 OK\r\n{told}content-length: {}\r\nconnection: close\r\n\r\n",
                     body.len()
                 )
                 .into_bytes();
@@ -153,4 +158,22 @@ async fn a_vm_that_may_not_fetch_its_image_needs_it_to_be_here() {
         .create(origin.vm("strict", 1, Pull::Never))
         .await;
     made.expect("it is here");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_that_is_tried_again_fetches_nothing_again() {
+    let lab = Lab::new().await;
+    let content = disk(lab.folder.path(), "2M");
+    let origin = Origin::start(content.clone()).await;
+    // It does not tell whether it has changed.
+    origin.change(content, "");
+    let wanted = origin.vm("once", 1, Pull::Always);
+    for _ in 0..2 {
+        let vm = lab.create(&wanted).await;
+        lab.delete(&vm).await;
+    }
+    assert_eq!(origin.downloads(), 1, "it was fetched for this VM");
+    let other = origin.vm("other", 2, Pull::Always);
+    lab.create(&other).await;
+    assert_eq!(origin.downloads(), 2, "another VM is another look");
 }

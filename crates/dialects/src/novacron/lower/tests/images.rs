@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 fn source(text: &str) -> Result<Lowered, LowerError> {
-    World::default().lower(&made_of(&json!({"image": {"source": text}})))
+    World::on(ProviderType::Mock).lower(&made_of(&json!({"image": {"source": text}})))
 }
 
 #[test]
@@ -53,6 +53,19 @@ fn every_scheme_is_understood() {
             "{text}: {spec}"
         );
     }
+}
+
+#[test]
+fn a_claim_is_for_clusters_only_and_says_so() {
+    let vm = made_of(&json!({"image": {"source": "pvc://team/golden"}}));
+    for kind in [ProviderType::Qemu, ProviderType::Libvirt] {
+        let error = World::on(kind).lower(&vm).expect_err("no cluster");
+        assert_eq!(error.field(), "spec.template.spec.image.source");
+        let text = "pvc://team/golden is storage of a cluster, which Provider infra/hypervisor cannot read";
+        assert!(error.message().starts_with(text), "{error}");
+        assert!(error.message().contains("registry://"), "{error}");
+    }
+    assert!(World::on(ProviderType::Kubevirt).lower(&vm).is_ok());
 }
 
 #[test]
