@@ -19,7 +19,12 @@ pub fn settled(guest: &DynamicObject) -> Vec<Value> {
         .collect()
 }
 
-fn of_card(guest: &DynamicObject, place: usize, card: &Value, told: Option<&Value>) -> Option<Value> {
+fn of_card(
+    guest: &DynamicObject,
+    place: usize,
+    card: &Value,
+    told: Option<&Value>,
+) -> Option<Value> {
     let sources = told.and_then(|told| told["infoSource"].as_str());
     let is_in_pod = sources.is_some_and(|sources| sources.contains(IN_POD));
     if card["state"] == "absent" {

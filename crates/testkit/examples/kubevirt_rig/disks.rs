@@ -9,9 +9,7 @@ use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
 use crate::furnish::PROVISIONER;
-use crate::world::{
-    CLAIM, SNAPSHOT, SNAPSHOT_CONTENT, STEP, VOLUME, World, is_leaving, now, text,
-};
+use crate::world::{CLAIM, SNAPSHOT, SNAPSHOT_CONTENT, STEP, VOLUME, World, is_leaving, now, text};
 
 const ASKED: &str = "volume.kubernetes.io/storage-provisioner";
 const FINALIZER: &str = "rig.polyvirt.io/content";
@@ -114,7 +112,9 @@ async fn take(world: &World, snapshot: &DynamicObject) -> kube::Result<Action> {
     let Some(claim) = world.beside(CLAIM, snapshot).get_opt(source).await? else {
         return Ok(Action::requeue(STEP * 10));
     };
-    world.make(SNAPSHOT_CONTENT, content(snapshot, &claim)).await?;
+    world
+        .make(SNAPSHOT_CONTENT, content(snapshot, &claim))
+        .await?;
     let status = json!({
         "boundVolumeSnapshotContentName": content_name(snapshot),
         "readyToUse": true,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
 use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
@@ -12,14 +14,22 @@ use crate::world::{
 
 pub const PROVISIONER: &str = "rig.polyvirt.io";
 const STORAGE: &str = "rig";
-const NODES: [&str; 3] = ["rig-node-1", "rig-node-2", "rig-node-3"];
+/// The same as in the simulator, so that tests find them.
+const NODES: [&str; 2] = ["sim-node-1", "sim-node-2"];
 /// virt-controller gives up a node whose virt-handler has been silent for five minutes.
 const HEARTBEAT: Duration = Duration::from_mins(1);
 /// Machine types that QEMU of this KubeVirt knows, as far as anybody asks for them.
-const BOARDS: [&str; 5] = ["q35", "pc-q35-rhel9.6.0", "pc-q35-rhel9.4.0", "pc-q35-9.2", "pc-q35-10.0"];
+const BOARDS: [&str; 5] = [
+    "q35",
+    "pc-q35-rhel9.6.0",
+    "pc-q35-rhel9.4.0",
+    "pc-q35-9.2",
+    "pc-q35-10.0",
+];
 
 pub async fn furnish(world: &World, version: &str) -> kube::Result<()> {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubevirt"}});
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubevirt"}});
     world.put(NAMESPACE, namespace).await?;
     for name in NODES {
         world.put(NODE, node(name)).await?;
@@ -122,6 +132,7 @@ fn kubevirt(version: &str) -> Value {
         },
         "status": {
             "phase": "Deployed",
+            "defaultArchitecture": "amd64",
             "observedKubeVirtVersion": version,
             "targetKubeVirtVersion": version,
             "operatorVersion": version,
@@ -151,14 +162,15 @@ pub async fn handlers(world: &World) -> kube::Result<()> {
     Ok(())
 }
 
-/// Says for each virt-handler that it is alive.
-pub async fn heartbeat(
-    world: Arc<World>,
-    node: Arc<kube::core::DynamicObject>,
-) -> kube::Result<Action> {
-    let told = node.annotations_of("kubevirt.io/heartbeat");
-    if is_old(told) {
-        let change = json!({"metadata": {"annotations": {"kubevirt.io/heartbeat": now()}}});
+/// Says for each virt-handler that it is alive. Every node begins as one that is not ready, and nobody else says that it is.
+pub async fn heartbeat(world: Arc<World>, node: Arc<DynamicObject>) -> kube::Result<Action> {
+    let told = node.annotations().get("kubevirt.io/heartbeat");
+    let is_tainted = node.data.pointer("/spec/taints").is_some();
+    if is_tainted || told.is_none_or(|told| is_old(told)) {
+        let change = json!({
+            "metadata": {"annotations": {"kubevirt.io/heartbeat": now()}},
+            "spec": {"taints": null},
+        });
         world.change(NODE, &node, change).await?;
     }
     Ok(Action::requeue(HEARTBEAT))
@@ -170,19 +182,7 @@ fn is_old(told: &str) -> bool {
     then.map_or(true, |then| now - then.as_second() > 45)
 }
 
-trait Annotated {
-    fn annotations_of(&self, key: &str) -> &str;
-}
-
-impl Annotated for kube::core::DynamicObject {
-    fn annotations_of(&self, key: &str) -> &str {
-        let all = self.metadata.annotations.as_ref();
-        all.and_then(|all| all.get(key))
-            .map_or("", String::as_str)
-    }
-}
-
 /// Whether the node of that pod is one of ours.
-pub fn is_ours(pod: &kube::core::DynamicObject) -> bool {
+pub fn is_ours(pod: &DynamicObject) -> bool {
     NODES.contains(&text(pod, "/spec/nodeName"))
 }

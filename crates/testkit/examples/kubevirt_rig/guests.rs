@@ -109,9 +109,10 @@ fn up(guest: &DynamicObject) -> Value {
         "phase": "Running",
         "machine": {"type": text(guest, "/spec/domain/machine/type")},
         "migrationMethod": "LiveMigration",
+        "selinuxContext": "none",
         "interfaces": cards::settled(guest),
         "volumeStatus": volumes(guest),
-        "guestOSInfo": {"prettyName": "Played Linux", "name": "Played", "kernelRelease": "6.1.0-played"},
+        "guestOSInfo": {"prettyName": "Simulated Linux", "name": "Simulated", "kernelRelease": "6.1.0-sim"},
         "conditions": with(guest, &yes),
     });
     json_patch::merge(&mut status, &told);
@@ -197,7 +198,11 @@ fn hot(volume: &mut Value, wanted: bool, place: usize) {
         ),
         _ => return,
     };
-    let target = if phase == "Ready" { device("sd", place) } else { String::new() };
+    let target = if phase == "Ready" {
+        device("sd", place)
+    } else {
+        String::new()
+    };
     volume["phase"] = json!(phase);
     volume["reason"] = json!(reason);
     volume["message"] = json!(message);

@@ -26,7 +26,10 @@ const ASKS: [&str; 3] = [
 /// Installs all kinds. CDI has published no module of its own with its kinds: the simulator's take any field.
 pub async fn kinds(world: &World, objects: &[Value], definitions: &Path) -> Result<(), Failure> {
     let mut all = Vec::new();
-    for object in objects.iter().filter(|o| o["kind"] == "CustomResourceDefinition") {
+    for object in objects
+        .iter()
+        .filter(|o| o["kind"] == "CustomResourceDefinition")
+    {
         all.push(serde_json::from_value(object.clone())?);
     }
     for file in std::fs::read_dir(definitions)? {
@@ -34,7 +37,11 @@ pub async fn kinds(world: &World, objects: &[Value], definitions: &Path) -> Resu
         all.push(serde_saphyr::from_str::<CustomResourceDefinition>(&text)?);
     }
     let simulated = kubevirt_sim::definitions()?;
-    all.extend(simulated.into_iter().filter(|d| d.spec.group == "cdi.kubevirt.io"));
+    all.extend(
+        simulated
+            .into_iter()
+            .filter(|d| d.spec.group == "cdi.kubevirt.io"),
+    );
     for (kind, plural) in [("CDI", "cdis"), ("CDIConfig", "cdiconfigs")] {
         all.push(of_cdi(kind, plural)?);
     }
@@ -62,7 +69,8 @@ fn of_cdi(kind: &str, plural: &str) -> Result<CustomResourceDefinition, Failure>
 
 /// Accounts, roles and certificates.
 pub async fn accounts(world: &World, objects: &[Value]) -> Result<(), Failure> {
-    let later = |kind: &Value| kind == "CustomResourceDefinition" || ASKS.iter().any(|k| kind == *k);
+    let later =
+        |kind: &Value| kind == "CustomResourceDefinition" || ASKS.iter().any(|k| kind == *k);
     for object in objects.iter().filter(|object| !later(&object["kind"])) {
         apply(world, object).await?;
     }
@@ -70,7 +78,11 @@ pub async fn accounts(world: &World, objects: &[Value]) -> Result<(), Failure> {
 }
 
 /// Has the API server ask virt-api, from the moment that it answers.
-pub async fn virt_api(world: &World, objects: &[Value], programs: &mut [Program]) -> Result<(), Failure> {
+pub async fn virt_api(
+    world: &World,
+    objects: &[Value],
+    programs: &mut [Program],
+) -> Result<(), Failure> {
     let asks = |object: &&Value| ASKS.iter().any(|kind| object["kind"] == *kind);
     let (last, first): (Vec<&Value>, Vec<&Value>) = objects
         .iter()

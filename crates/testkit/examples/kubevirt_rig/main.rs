@@ -62,7 +62,10 @@ async fn main() -> Result<(), Failure> {
     Ok(plane.stop().await?)
 }
 
-async fn start(plane: &ControlPlane, places: &mut Places) -> Result<(Vec<Program>, JoinSet<()>), Failure> {
+async fn start(
+    plane: &ControlPlane,
+    places: &mut Places,
+) -> Result<(Vec<Program>, JoinSet<()>), Failure> {
     let objects = programs::objects(places)?;
     let world = Arc::new(World {
         client: plane.client()?,

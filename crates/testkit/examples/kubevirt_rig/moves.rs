@@ -12,7 +12,12 @@ const STATE: &str = "/status/migrationState";
 /// The label of an instance that the virt-handler of the other node looks for.
 const TARGET: &str = "kubevirt.io/migrationTargetNodeName";
 /// What came with the move.
-const BY_MOVE: [&str; 4] = ["HotVCPUChange", "HotMemoryChange", "VolumesChange", "MigrationRequired"];
+const BY_MOVE: [&str; 4] = [
+    "HotVCPUChange",
+    "HotMemoryChange",
+    "VolumesChange",
+    "MigrationRequired",
+];
 const PASSING_LABELS: [&str; 3] = [
     "kubevirt.io/vmi-pod-cpu-resource-limits",
     "kubevirt.io/vmi-pod-memory-resource-requests",

@@ -67,25 +67,30 @@ async fn end(world: &World, pod: &DynamicObject) -> kube::Result<Action> {
 
 /// What a pod looks like whose programs have ended well.
 pub async fn finish(world: &World, pod: &DynamicObject) -> kube::Result<()> {
-    let ended = json!({"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now()}});
+    let ended = |_: &Value| json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
     let mut conditions = list(pod, "/status/conditions");
     for condition in &mut conditions {
         if condition["type"] == "Ready" || condition["type"] == "ContainersReady" {
-            *condition = json!({"type": condition["type"], "status": "False", "reason": "PodCompleted"});
+            *condition =
+                json!({"type": condition["type"], "status": "False", "reason": "PodCompleted"});
         }
     }
     let status = json!({
         "phase": "Succeeded",
         "conditions": conditions,
-        "containerStatuses": containers(pod, "/spec/containers", false, &ended),
+        "containerStatuses": containers(pod, "/spec/containers", false, ended),
     });
     world.tell(POD, pod, status).await
 }
 
 fn running(pod: &DynamicObject) -> Value {
     let address = address(pod);
-    let began = json!({"running": {"startedAt": now()}});
-    let done = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
+    let began = |_: &Value| json!({"running": {"startedAt": now()}});
+    // One that is started again whenever it ends runs beside the others.
+    let first = |container: &Value| match container["restartPolicy"].as_str() {
+        Some("Always") => began(container),
+        _ => json!({"terminated": {"exitCode": 0, "reason": "Completed"}}),
+    };
     json!({
         "phase": "Running",
         "hostIP": "127.0.0.1",
@@ -93,18 +98,23 @@ fn running(pod: &DynamicObject) -> Value {
         "podIPs": [{"ip": address}],
         "startTime": now(),
         "conditions": conditions(pod),
-        "containerStatuses": containers(pod, "/spec/containers", true, &began),
-        "initContainerStatuses": containers(pod, "/spec/initContainers", true, &done),
+        "containerStatuses": containers(pod, "/spec/containers", true, began),
+        "initContainerStatuses": containers(pod, "/spec/initContainers", true, first),
     })
 }
 
-fn containers(pod: &DynamicObject, pointer: &str, ready: bool, state: &Value) -> Vec<Value> {
+fn containers(
+    pod: &DynamicObject,
+    pointer: &str,
+    ready: bool,
+    state: impl Fn(&Value) -> Value,
+) -> Vec<Value> {
     let all = list(pod, pointer).into_iter();
     let told = all.map(|container| {
         json!({
             "name": container["name"], "image": container["image"], "imageID": "played",
             "containerID": format!("played://{}", pod.uid().unwrap_or_default()),
-            "ready": ready, "started": ready, "restartCount": 0, "state": state,
+            "ready": ready, "started": ready, "restartCount": 0, "state": state(&container),
         })
     });
     told.collect()
@@ -120,7 +130,11 @@ fn conditions(pod: &DynamicObject) -> Vec<Value> {
     };
     let ready = list(pod, "/spec/readinessGates").iter().all(agreed);
     let mut all = told.clone();
-    for (kind, holds) in [("Initialized", true), ("ContainersReady", true), ("Ready", ready)] {
+    for (kind, holds) in [
+        ("Initialized", true),
+        ("ContainersReady", true),
+        ("Ready", ready),
+    ] {
         let status = if holds { "True" } else { "False" };
         match all.iter_mut().find(|c| c["type"] == kind) {
             Some(condition) if condition["status"] == status => {}

@@ -24,7 +24,12 @@ impl Drop for Program {
 }
 
 impl Program {
-    fn start(name: &'static str, program: &Path, state: &Path, flags: &[String]) -> Result<Self, Failure> {
+    fn start(
+        name: &'static str,
+        program: &Path,
+        state: &Path,
+        flags: &[String],
+    ) -> Result<Self, Failure> {
         let log = state.join(format!("{name}.log"));
         let output = File::create(&log)?;
         let mut command = Command::new("setpriv");
@@ -88,7 +93,9 @@ pub fn free_port() -> Result<u16, Failure> {
 pub fn objects(places: &Places) -> Result<Vec<Value>, Failure> {
     fs::create_dir_all(places.pki())?;
     let mut command = Command::new(places.kubevirt.join("objects"));
-    command.arg(places.pki()).arg(places.virt_api_port.to_string());
+    command
+        .arg(places.pki())
+        .arg(places.virt_api_port.to_string());
     if !command.status()?.success() {
         return Err("KubeVirt's objects could not be written".into());
     }
@@ -103,7 +110,9 @@ pub fn kubeconfig(places: &Places, admin: &str, account: &str) -> Result<(), Fai
     let user = &mut config["users"][0]["user"];
     user["as"] = json!(format!("system:serviceaccount:kubevirt:{account}"));
     user["as-groups"] = json!([
-        "system:serviceaccounts", "system:serviceaccounts:kubevirt", "system:authenticated",
+        "system:serviceaccounts",
+        "system:serviceaccounts:kubevirt",
+        "system:authenticated",
     ]);
     let path = places.state.join(format!("{account}.kubeconfig"));
     Ok(fs::write(path, config.to_string())?)
@@ -111,7 +120,12 @@ pub fn kubeconfig(places: &Places, admin: &str, account: &str) -> Result<(), Fai
 
 /// Kubernetes' controllers and scheduler. There are no real nodes to watch over.
 pub fn kubernetes(places: &Places) -> Result<Vec<Program>, Failure> {
-    let common = ["--leader-elect=false", "--secure-port=0", "--kube-api-qps=300", "--kube-api-burst=500"];
+    let common = [
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--kube-api-qps=300",
+        "--kube-api-burst=500",
+    ];
     let common = common.map(str::to_owned);
     let mut flags = vec![
         places.config("admin"),
@@ -121,11 +135,21 @@ pub fn kubernetes(places: &Places) -> Result<Vec<Program>, Failure> {
     ];
     flags.extend(common.clone());
     let controllers = "kube-controller-manager";
-    let controllers = Program::start(controllers, &places.assets.join(controllers), &places.state, &flags)?;
+    let controllers = Program::start(
+        controllers,
+        &places.assets.join(controllers),
+        &places.state,
+        &flags,
+    )?;
     let mut flags = vec![places.config("admin")];
     flags.extend(common);
     let scheduler = "kube-scheduler";
-    let scheduler = Program::start(scheduler, &places.assets.join(scheduler), &places.state, &flags)?;
+    let scheduler = Program::start(
+        scheduler,
+        &places.assets.join(scheduler),
+        &places.state,
+        &flags,
+    )?;
     Ok(vec![controllers, scheduler])
 }
 
@@ -140,7 +164,12 @@ pub fn virt_api(places: &Places) -> Result<Program, Failure> {
         places.file("handler-cert-file", "virt-handler-client.crt"),
         places.file("handler-key-file", "virt-handler-client.key"),
     ];
-    Program::start("virt-api", &places.kubevirt.join("virt-api"), &places.state, &flags)
+    Program::start(
+        "virt-api",
+        &places.kubevirt.join("virt-api"),
+        &places.state,
+        &flags,
+    )
 }
 
 pub fn virt_controller(places: &Places) -> Result<Program, Failure> {

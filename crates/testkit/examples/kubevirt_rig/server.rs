@@ -27,7 +27,8 @@ type Shared = State<Arc<World>>;
 type Named = Path<(String, String)>;
 /// What a screen says first.
 const VNC: &str = "RFB 003.008\n";
-const GREETING: &str = "Played Linux on ttyS0\r\n\r\nlogin: ";
+/// As in the simulator.
+const GREETING: &str = "Simulated Linux on ttyS0\r\n\r\nlogin: ";
 
 /// Listens on a port of loopback that nobody has, with the certificates of that folder.
 pub async fn bind(folder: &File) -> Result<(TcpListener, Settings), Box<dyn std::error::Error>> {
@@ -66,7 +67,10 @@ fn routes(world: Arc<World>) -> Router {
         .route(&of("reset"), put(nothing))
         .route(&of("console"), get(console))
         .route(&of("vnc"), get(screen))
-        .route(&of("guestosinfo"), get(|| async { Json(json!({"os": {"name": "Played"}})) }))
+        .route(
+            &of("guestosinfo"),
+            get(|| async { Json(json!({"os": {"name": "Played"}})) }),
+        )
         .with_state(world)
 }
 
@@ -83,9 +87,11 @@ async fn pause(State(world): Shared, Path(place): Named) -> Response {
 }
 
 async fn unpause(State(world): Shared, Path(place): Named) -> Response {
-    changed(&world, &place, |guest| {
-        json!({"conditions": without(guest, &["Paused"])})
-    })
+    changed(
+        &world,
+        &place,
+        |guest| json!({"conditions": without(guest, &["Paused"])}),
+    )
     .await
 }
 

@@ -27,14 +27,37 @@ pub const CLAIM: Kind = Kind("", "v1", "PersistentVolumeClaim", "persistentvolum
 pub const VOLUME: Kind = Kind("", "v1", "PersistentVolume", "persistentvolumes");
 pub const STORAGE_CLASS: Kind = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses");
 pub const IMPORT: Kind = Kind("cdi.kubevirt.io", "v1beta1", "DataVolume", "datavolumes");
-pub const PROFILE: Kind = Kind("cdi.kubevirt.io", "v1beta1", "StorageProfile", "storageprofiles");
+pub const PROFILE: Kind = Kind(
+    "cdi.kubevirt.io",
+    "v1beta1",
+    "StorageProfile",
+    "storageprofiles",
+);
 pub const KUBEVIRT: Kind = Kind("kubevirt.io", "v1", "KubeVirt", "kubevirts");
-pub const GUEST: Kind = Kind("kubevirt.io", "v1", "VirtualMachineInstance", "virtualmachineinstances");
-pub const SNAPSHOT: Kind = Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots");
-pub const SNAPSHOT_CONTENT: Kind =
-    Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshotContent", "volumesnapshotcontents");
-pub const SNAPSHOT_CLASS: Kind =
-    Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass", "volumesnapshotclasses");
+pub const GUEST: Kind = Kind(
+    "kubevirt.io",
+    "v1",
+    "VirtualMachineInstance",
+    "virtualmachineinstances",
+);
+pub const SNAPSHOT: Kind = Kind(
+    "snapshot.storage.k8s.io",
+    "v1",
+    "VolumeSnapshot",
+    "volumesnapshots",
+);
+pub const SNAPSHOT_CONTENT: Kind = Kind(
+    "snapshot.storage.k8s.io",
+    "v1",
+    "VolumeSnapshotContent",
+    "volumesnapshotcontents",
+);
+pub const SNAPSHOT_CLASS: Kind = Kind(
+    "snapshot.storage.k8s.io",
+    "v1",
+    "VolumeSnapshotClass",
+    "volumesnapshotclasses",
+);
 
 impl Kind {
     pub fn resource(self) -> ApiResource {
@@ -90,19 +113,20 @@ impl World {
         }
     }
 
-    /// Changes an object, if nobody has changed it since it was read: else it is looked at again.
+    /// Changes an object, if nobody has changed it since it was read: else it is looked at again. The whole object is written, as
+    /// KubeVirt's own parts do: a patch would drop empty fields in lists, and virt-controller would take that for a foreign change.
     pub async fn change(
         &self,
         kind: Kind,
         object: &DynamicObject,
-        mut change: Value,
+        change: Value,
     ) -> kube::Result<()> {
-        change["metadata"]["resourceVersion"] = json!(object.resource_version());
+        let mut whole = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
+        json_patch::merge(&mut whole, &change);
+        let whole = serde_json::from_value(whole).map_err(kube::Error::SerdeError)?;
         let api = self.beside(kind, object);
-        let params = PatchParams::default();
-        let done = api
-            .patch(&object.name_any(), &params, &Patch::Merge(&change))
-            .await;
+        let params = PostParams::default();
+        let done = api.replace(&object.name_any(), &params, &whole).await;
         gone_is_fine(done.map(drop))
     }
 
