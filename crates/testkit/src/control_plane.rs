@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::assets::Assets;
 use crate::error::{Component, Error};
+use crate::flags::Accounts;
 use crate::pki::Pki;
 use crate::ports::Ports;
 use crate::process::{Process, log_tail};
@@ -31,6 +32,7 @@ pub struct Builder {
     assets: Option<PathBuf>,
     audit_log: Option<PathBuf>,
     apiserver_args: Vec<String>,
+    accounts: Accounts,
     ready_timeout: Option<Duration>,
 }
 
@@ -63,6 +65,12 @@ impl Builder {
     /// Adds one argument of kube-apiserver, such as `--feature-gates=…`.
     pub fn apiserver_arg(mut self, argument: impl Into<String>) -> Self {
         self.apiserver_args.push(argument.into());
+        self
+    }
+
+    /// Gives every pod the account of its namespace, which a controller manager must make: without one no pod can be created.
+    pub fn service_accounts(mut self) -> Self {
+        self.accounts = Accounts::Made;
         self
     }
 
@@ -100,6 +108,7 @@ impl Builder {
             etcd: Mutex::default(),
             config: announce(&state, &pki, ports).await?,
             apiserver_args: self.extra_args(&state)?,
+            accounts: self.accounts,
             ready_timeout: self.ready_timeout.unwrap_or(READY_TIMEOUT),
             assets,
             pki,
@@ -152,6 +161,7 @@ pub struct ControlPlane {
     ports: Ports,
     config: kube::Config,
     apiserver_args: Vec<String>,
+    accounts: Accounts,
     ready_timeout: Duration,
     state: StateDir,
 }
@@ -283,7 +293,7 @@ impl ControlPlane {
     }
 
     fn start_apiserver(&self) -> Result<(), Error> {
-        let mut arguments = flags::apiserver(&self.pki, self.ports);
+        let mut arguments = flags::apiserver(&self.pki, self.ports, self.accounts);
         arguments.extend_from_slice(&self.apiserver_args);
         *held(&self.apiserver) = Some(self.start(Component::ApiServer, &arguments)?);
         Ok(())

@@ -38,8 +38,12 @@ pub(crate) fn etcd(state: &StateDir, pki: &Pki, ports: Ports) -> Vec<String> {
 }
 
 /// The command line of the API server.
-pub(crate) fn apiserver(pki: &Pki, ports: Ports) -> Vec<String> {
+pub(crate) fn apiserver(pki: &Pki, ports: Ports, accounts: Accounts) -> Vec<String> {
     let mut flags = aggregation(pki);
+    if accounts == Accounts::Missing {
+        // The plugin would wait for them for ever.
+        flags.push(flag("disable-admission-plugins", "ServiceAccount"));
+    }
     flags.extend([
         flag("bind-address", "127.0.0.1"),
         flag("advertise-address", "127.0.0.1"),
@@ -61,12 +65,18 @@ pub(crate) fn apiserver(pki: &Pki, ports: Ports) -> Vec<String> {
             "service-account.key",
         ),
         flag("service-cluster-ip-range", "10.96.0.0/16"),
-        // Nothing here makes the default service account that this plugin would wait for.
-        flag("disable-admission-plugins", "ServiceAccount"),
         flag("endpoint-reconciler-type", "none"),
         flag("profiling", false),
     ]);
     flags
+}
+
+/// Whether anybody makes the service account of each namespace, which pods are given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Accounts {
+    #[default]
+    Missing,
+    Made,
 }
 
 /// Lets the API server hand requests on to others, in the name of its users.

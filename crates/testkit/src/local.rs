@@ -11,7 +11,7 @@ use crate::assets::Assets;
 use crate::control_plane::{announce, probe, probing_client};
 use crate::detached::{Detached, Service, Started, ensure};
 use crate::error::{Component, Error};
-use crate::flags;
+use crate::flags::{self, Accounts};
 use crate::pki::Pki;
 use crate::ports::Ports;
 use crate::proc::listener_on;
@@ -91,7 +91,7 @@ impl LocalPlane {
 
     /// Sees to it that the API server runs, and returns when it is ready.
     pub async fn start_apiserver(&self) -> Result<(Detached, Started), Error> {
-        let arguments = flags::apiserver(&self.pki, self.ports);
+        let arguments = flags::apiserver(&self.pki, self.ports, Accounts::Missing);
         let port = self.ports.apiserver;
         let (mut process, started) = self.run(Component::ApiServer, arguments, port).await?;
         self.until_ready(&mut process).await?;
