@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use polyvirt_provider_lab::wire::Wire;
+
 use crate::lab::guest_image;
-use crate::link::Way;
 
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Ports of the wire that libvirt, which begins with the first, does not come to.
@@ -192,21 +193,21 @@ fn at(host: &str, port: u16) -> Value {
 /// A guest on QEMU alone.
 pub struct Bare<'a> {
     folder: tempfile::TempDir,
-    way: &'a Way,
+    wire: &'a Wire,
     storage: Storage,
     runs: Process,
     moves: usize,
 }
 
 impl<'a> Bare<'a> {
-    /// Boots it at the first end of the way.
-    pub fn start(way: &'a Way, storage: Storage) -> Self {
+    /// Boots it at the first end of the wire.
+    pub fn start(wire: &'a Wire, storage: Storage) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let disk = folder.path().join("0.qcow2");
         std::fs::copy(guest_image(), &disk).expect("copied");
         let beginning = Beginning {
             folder: folder.path(),
-            name_space: &way.names[0],
+            name_space: wire.name(0),
             number: 0,
             disk,
             storage,
@@ -215,7 +216,7 @@ impl<'a> Bare<'a> {
         let runs = beginning.start();
         Self {
             folder,
-            way,
+            wire,
             storage,
             runs,
             moves: 0,
@@ -268,14 +269,14 @@ impl<'a> Bare<'a> {
         }
         let beginning = Beginning {
             folder: self.folder.path(),
-            name_space: &self.way.names[place],
+            name_space: self.wire.name(place),
             number: self.moves,
             disk,
             storage: self.storage,
             incoming: true,
         };
         let mut target = beginning.start();
-        let address = self.way.address(place);
+        let address = self.wire.seen(place);
         if self.storage == Storage::Apart {
             copy_disk(&mut self.runs, &mut target, &address);
             self.runs.can("pause-before-switchover");

@@ -6,14 +6,15 @@
 use std::time::{Duration, Instant};
 
 use polyvirt_contract::model::VmRef;
+use polyvirt_provider_lab::Patience as _;
+use polyvirt_provider_lab::counting::{count, counter, counting, counts_on, to};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::bare::{Bare, Storage};
-use crate::counting::{count, counter, counting, counts_on, to};
 use crate::lab::guest_image;
 use crate::moments::Moments;
-use crate::pair::Pair;
+use crate::pair::{Pair, desired};
 
 /// Of each the one in the middle counts.
 const ROUNDS: usize = 5;
@@ -101,7 +102,7 @@ impl<'a> Theirs<'a> {
     fn migrate(&self, round: usize) {
         let (pair, there) = (self.pair, (round + 1) % 2);
         let hosts = [&pair.a, &pair.b];
-        let address = format!("tcp://{}", pair.way.address(there));
+        let address = format!("tcp://{}", pair.wire.seen(there));
         hosts[1 - there].virsh(&[
             "migrate",
             Self::NAME,
@@ -194,11 +195,11 @@ async fn on_shared_storage_nothing_is_copied_and_a_guest_hardly_stands_still() {
     first_in_line();
     let pair = Pair::start("").await;
     let moments = Moments::listen(&pair);
-    let vm = counting(&pair, "sharer", 1, "shared").await;
+    let vm = counting(&pair, desired("sharer", 1, "shared")).await;
     let volumes = pair.a.volumes("shared");
     let theirs = Theirs::start(&pair, &vm).await;
     let mut alone = apart(|| {
-        let alone = Bare::start(&pair.way, Storage::Shared);
+        let alone = Bare::start(&pair.wire, Storage::Shared);
         alone.does(&counter());
         alone
     });
@@ -235,9 +236,9 @@ async fn with_its_disk_copied_a_guest_hardly_stands_still() {
     first_in_line();
     let pair = Pair::start("").await;
     let moments = Moments::listen(&pair);
-    let vm = counting(&pair, "carrier", 1, "default").await;
+    let vm = counting(&pair, desired("carrier", 1, "default")).await;
     let mut alone = apart(|| {
-        let alone = Bare::start(&pair.way, Storage::Apart);
+        let alone = Bare::start(&pair.wire, Storage::Apart);
         alone.does(&counter());
         alone
     });

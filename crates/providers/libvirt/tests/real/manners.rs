@@ -7,8 +7,9 @@ use polyvirt_contract::model::{
     Firmware, MigrateVm, MigrationMode, MigrationPhase, PowerOp, PowerState, SecurityProfile, VmRef,
 };
 use polyvirt_contract::watch::TaskState;
+use polyvirt_provider_lab::Patience as _;
+use polyvirt_provider_lab::counting::{MARKER, SLOW, count, counter, counting, counts_on, to};
 
-use crate::counting::{MARKER, SLOW, count, counter, counting, counts_on, to};
 use crate::pair::{Pair, desired};
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -22,7 +23,7 @@ async fn busy(pair: &Pair, vm: &VmRef) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_that_writes_too_fast_goes_on_and_fetches_the_rest() {
     let pair = Pair::start("").await;
-    let vm = counting(&pair, "fetcher", 1, "shared").await;
+    let vm = counting(&pair, desired("fetcher", 1, "shared")).await;
     busy(&pair, &vm).await;
     let before = count(&pair, &vm).await;
     let request = MigrateVm {
@@ -60,7 +61,7 @@ async fn a_guest_that_writes_too_fast_goes_on_and_fetches_the_rest() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_that_writes_too_fast_is_slowed_down() {
     let pair = Pair::start("").await;
-    let vm = counting(&pair, "slowed", 1, "shared").await;
+    let vm = counting(&pair, desired("slowed", 1, "shared")).await;
     busy(&pair, &vm).await;
     let before = count(&pair, &vm).await;
     let request = MigrateVm {

@@ -9,10 +9,11 @@ use polyvirt_contract::model::{
 };
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, Extension, Result};
+use polyvirt_provider_lab::Patience as _;
+use polyvirt_provider_lab::counting::{MARKER, SLOW, count, counting, counts_on, to};
 
-use crate::counting::{MARKER, SLOW, count, counting, counts_on, to};
 use crate::lab::next;
-use crate::pair::Pair;
+use crate::pair::{Pair, desired};
 
 /// All states that a stream has told by now.
 async fn told_by_now(stream: &mut BoxStream<'static, Result<VmEvent>>) -> Vec<VmEvent> {
@@ -71,7 +72,7 @@ async fn a_guest_goes_on_while_it_moves() {
     let pair = Pair::start(MARKER).await;
     let features = pair.provider.features().await.expect("told");
     assert!(features.has(Extension::Migrate));
-    let vm = counting(&pair, "mover", 1, "default").await;
+    let vm = counting(&pair, desired("mover", 1, "default")).await;
     let before = count(&pair, &vm).await;
     let ips = pair.state(&vm).await.ips;
     let mut stream = pair.provider.watch().await.expect("watched");
@@ -172,7 +173,7 @@ async fn a_guest_goes_on_while_it_moves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_dies_on_the_way_leaves_one_guest() {
     let mut pair = Pair::start(MARKER).await;
-    let vm = counting(&pair, "tough", 1, "default").await;
+    let vm = counting(&pair, desired("tough", 1, "default")).await;
     let slow = |request: &str| MigrateVm {
         bandwidth: Some(SLOW),
         ..to("hv-b", request)
@@ -181,12 +182,12 @@ async fn whoever_dies_on_the_way_leaves_one_guest() {
     // The wire is cut.
     let before = count(&pair, &vm).await;
     let id = pair.sends(&vm, slow("cut")).await;
-    pair.link("down");
+    pair.wire.link("down");
     tokio::time::sleep(Duration::from_secs(8)).await;
     // Where a disk is being copied, libvirt holds the domain until TCP gives up or the link is back. The guest goes on.
     let runs = pair.a.virsh(&["list", "--state-running", "--uuid"]);
     assert!(runs.contains(vm.id.as_str()), "{runs}");
-    pair.link("up");
+    pair.wire.link("up");
     let error = pair.ended(Ok(Some(id))).await.expect_err("cut");
     println!("link cut: {error}");
     assert_eq!(error.kind, ErrorKind::Timeout, "{error:?}");

@@ -2,23 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use polyvirt_contract::model::{
-    ClassSpec, CreateVm, ExecRequest, ImageSource, MigrateVm, Placement, PowerOp, PowerState,
-    VmRef, VmState,
-};
-use polyvirt_contract::watch::TaskState;
-use polyvirt_contract::{Provider, Result, TaskId};
+use polyvirt_contract::Provider;
+use polyvirt_contract::model::{ClassSpec, CreateVm, ImageSource, Placement, VmRef};
+use polyvirt_provider_lab::Patience;
+use polyvirt_provider_lab::wire::{Tap, Wire};
 use polyvirt_provider_libvirt::{LibvirtConfig, open_all};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use crate::host::Host;
 use crate::lab::{guest_image, nic, owner};
-use crate::link::{Tap, Way, ip};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Ports that libvirt gives out for moves.
+const PORTS: std::ops::RangeInclusive<u16> = 49152..=49159;
 
 /// The two ends and what is between them.
 pub struct Pair {
@@ -27,7 +23,7 @@ pub struct Pair {
     pub provider: Arc<dyn Provider>,
     pub to_a: Arc<Tap>,
     pub to_b: Arc<Tap>,
-    pub way: Way,
+    pub wire: Wire,
     /// What both hosts see.
     pub shared: tempfile::TempDir,
 }
@@ -64,16 +60,26 @@ fn authority() -> (Issuer<'static, KeyPair>, String) {
     (Issuer::new(params, key), pem)
 }
 
+impl Patience for Pair {
+    fn provider(&self) -> &dyn Provider {
+        &*self.provider
+    }
+
+    fn luggage(&self) -> u64 {
+        150 << 20
+    }
+}
+
 impl Pair {
     /// Two hosts, with an image on each, and one provider of both.
     pub async fn start(marker: &str) -> Self {
-        let way = Way::lay();
+        let wire = Wire::lay(PORTS);
         let authority = authority();
         let host = |place: usize| {
-            let outside = way.address(place);
-            let names = [outside, way.inside(place)];
+            let outside = wire.seen(place);
+            let names = [outside, wire.inside(place)];
             let uuid = format!("5e9d6e1c-0000-4000-8000-00000000000{place}");
-            Host::within(&way.names[place], &uuid, &certificates(&authority, &names))
+            Host::within(wire.name(place), &uuid, &certificates(&authority, &names))
         };
         let (a, b) = (host(0), host(1));
         let shared = tempfile::tempdir().expect("a folder");
@@ -84,14 +90,14 @@ impl Pair {
             std::fs::copy(guest_image(), images.join("guest.qcow2")).expect("copied");
             host.pool("images", &images);
         }
-        let (to_b, to_a) = (way.tap(0, 1, marker), way.tap(1, 0, marker));
+        let (to_b, to_a) = (wire.tap(0, 1, marker), wire.tap(1, 0, marker));
         let pair = Self {
-            provider: open_all(configs(&way, &a, &b, "")),
+            provider: open_all(configs(&wire, &a, &b, "")),
             a,
             b,
             to_a,
             to_b,
-            way,
+            wire,
             shared,
         };
         pair.provider.validate().await.expect("both answer");
@@ -107,118 +113,8 @@ impl Pair {
     pub async fn restart_with(&mut self, options: &str) {
         let urls = LibvirtConfig::list_from_url("qemu:///system?socket=/nowhere").expect("sound");
         drop(std::mem::replace(&mut self.provider, open_all(urls)));
-        self.provider = open_all(configs(&self.way, &self.a, &self.b, options));
+        self.provider = open_all(configs(&self.wire, &self.a, &self.b, options));
         self.provider.validate().await.expect("both answer");
-    }
-
-    /// Cuts the wire of the host `hv-a`, or mends it.
-    pub fn link(&self, state: &str) {
-        ip(&format!("link set v{} {state}", self.way.names[0]));
-    }
-
-    pub async fn boot(&self, name: &str, number: u32, pool: &str) -> VmRef {
-        self.boots(desired(name, number, pool)).await
-    }
-
-    /// A guest that is up, as it is desired.
-    pub async fn boots(&self, desired: CreateVm) -> VmRef {
-        let created = self
-            .provider
-            .create(desired.clone())
-            .await
-            .expect("accepted");
-        self.ended(Ok(created.task)).await.expect("made");
-        let vm = VmRef {
-            id: created.id,
-            owner: desired.owner,
-        };
-        let on = self.provider.power(&vm, PowerOp::On.into()).await;
-        self.ended(on).await.expect("on");
-        self.until(&vm, "the guest to be up", |state| {
-            state.power == PowerState::On && !state.ips.is_empty()
-        })
-        .await;
-        vm
-    }
-
-    pub async fn ended(&self, answer: Result<Option<TaskId>>) -> Result<()> {
-        let Some(task) = answer? else { return Ok(()) };
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.provider.task_status(&task).await.expect("known") {
-                TaskState::Succeeded => return Ok(()),
-                TaskState::Failed(error) => return Err(error),
-                TaskState::Running { .. } => assert!(Instant::now() < deadline, "too slow"),
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    pub async fn migrate(&self, vm: &VmRef, request: MigrateVm) -> Result<()> {
-        let answer = self.provider.migrate(vm, request).await;
-        self.ended(answer).await
-    }
-
-    /// A move that is under way, with the guest's memory on the wire.
-    pub async fn sends(&self, vm: &VmRef, request: MigrateVm) -> TaskId {
-        let answer = self.provider.migrate(vm, request).await;
-        let task = answer.expect("accepted").expect("a task");
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let progress = self.provider.migration_progress(&task).await.expect("told");
-            // Beside the disk there is memory to send.
-            if progress.total_bytes.is_some_and(|bytes| bytes > 150 << 20) {
-                return task;
-            }
-            let state = self.provider.task_status(&task).await.expect("known");
-            assert!(matches!(state, TaskState::Running { .. }), "{state:?}");
-            assert!(Instant::now() < deadline, "it sends nothing: {progress:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
-    pub async fn state(&self, vm: &VmRef) -> VmState {
-        let state = self.provider.describe(&vm.id).await;
-        state.expect("answers").expect("there")
-    }
-
-    pub async fn until(
-        &self,
-        vm: &VmRef,
-        what: &str,
-        wanted: impl Fn(&VmState) -> bool,
-    ) -> VmState {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let state = self.provider.describe(&vm.id).await;
-            if let Ok(Some(state)) = &state
-                && wanted(state)
-            {
-                return state.clone();
-            }
-            assert!(Instant::now() < deadline, "in vain for {what}: {state:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
-    /// What a command of the guest writes. A daemon that has just come up may need a moment to find the agent.
-    pub async fn run(&self, vm: &VmRef, script: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let request = ExecRequest {
-                command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
-                stdin: Bytes::new(),
-                timeout: Duration::from_secs(60),
-            };
-            match self.provider.guest_exec(vm, request).await {
-                Ok(output) => {
-                    assert_eq!(output.exit_code, 0, "{script}");
-                    return String::from_utf8_lossy(&output.stdout).trim().to_owned();
-                }
-                Err(error) => assert!(Instant::now() < deadline, "{error:?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
     }
 
     fn split(&self, host: &str) -> (&Host, &Host) {
@@ -284,9 +180,9 @@ pub fn desired(name: &str, number: u32, pool: &str) -> CreateVm {
     }
 }
 
-fn configs(way: &Way, a: &Host, b: &Host, options: &str) -> Vec<LibvirtConfig> {
+fn configs(wire: &Wire, a: &Host, b: &Host, options: &str) -> Vec<LibvirtConfig> {
     let url = |host: &Host, name: &str, place: usize| {
-        let address = way.address(place);
+        let address = wire.seen(place);
         format!(
             "{}&host={name}&moveAddress={address}&moveStall=5",
             host.url()

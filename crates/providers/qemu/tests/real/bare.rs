@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use polyvirt_provider_lab::wire::Wire;
 use serde_json::{Value, json};
 
+use crate::hosts::BARE_PORT;
 use crate::lab::guest_image;
-use crate::wire::{BARE_PORT, Wire};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 

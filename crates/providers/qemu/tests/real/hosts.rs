@@ -6,19 +6,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use polyvirt_contract::grpc::{self, Listen, ServeOptions, ServerCheck, ServerTls};
-use polyvirt_contract::model::{
-    CreateVm, ExecRequest, MigrateVm, Placement, PowerOp, PowerState, VmRef, VmState,
-};
-use polyvirt_contract::watch::TaskState;
-use polyvirt_contract::{Credentials, Provider, Result, TaskId};
+use polyvirt_contract::model::{CreateVm, Placement, VmRef};
+use polyvirt_contract::{Credentials, Provider};
+use polyvirt_provider_lab::Patience;
+use polyvirt_provider_lab::wire::{Tap, Wire};
 use polyvirt_provider_qemu::{Fleet, FleetConfig, Qemu, QemuConfig};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-use crate::lab::{desired, guest_image, kill_machines, share_knowledge};
-use crate::wire::{PORTS, Tap, Wire};
+use crate::lab::{guest_image, kill_machines, share_knowledge};
 
+/// Ports on which moves come in.
+const PORTS: std::ops::RangeInclusive<u16> = 49320..=49325;
+/// One of them, for who comes without us.
+pub const BARE_PORT: u16 = 49325;
 /// The port of the providers.
 const PORT: u16 = 9443;
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -183,13 +184,23 @@ pub struct Hosts {
     credentials: Credentials,
 }
 
+impl Patience for Hosts {
+    fn provider(&self) -> &dyn Provider {
+        &*self.fleet
+    }
+
+    fn luggage(&self) -> u64 {
+        190 << 20
+    }
+}
+
 impl Hosts {
     pub async fn start(marker: &str) -> Self {
-        let wire = Wire::lay();
+        let wire = Wire::lay(PORTS);
         let authority = authority();
         let mut hosts = [0, 1].map(|place| {
             let name = ["hv-a", "hv-b"][place];
-            let (inside, seen) = (wire.inside(place), wire.outside(1 - place));
+            let (inside, seen) = (wire.inside(place), wire.seen(place));
             let host = Host::new(name, wire.name(place), &inside, &seen);
             host.write(&certificates(&authority, &inside));
             host
@@ -228,111 +239,6 @@ impl Hosts {
         self.fleet = open(&self.wire, &self.credentials);
     }
 
-    pub async fn boot(&self, name: &str, number: u32) -> VmRef {
-        self.boot_as(desired(name, number)).await
-    }
-
-    /// Makes the VM on the host `hv-a`, starts it, and waits until its guest is up.
-    pub async fn boot_as(&self, mut request: CreateVm) -> VmRef {
-        request.placement = Some(Placement {
-            host: "hv-a".to_owned(),
-            ..Placement::default()
-        });
-        let created = self.fleet.create(request.clone()).await.expect("accepted");
-        self.ended(Ok(created.task)).await.expect("made");
-        let vm = VmRef {
-            id: created.id,
-            owner: request.owner,
-        };
-        let on = self.fleet.power(&vm, PowerOp::On.into()).await;
-        self.ended(on).await.expect("on");
-        self.until(&vm, "the guest to be up", |state| {
-            state.power == PowerState::On && !state.ips.is_empty()
-        })
-        .await;
-        vm
-    }
-
-    pub async fn ended(&self, answer: Result<Option<TaskId>>) -> Result<()> {
-        let Some(task) = answer? else { return Ok(()) };
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.fleet.task_status(&task).await {
-                Ok(TaskState::Succeeded) => return Ok(()),
-                Ok(TaskState::Failed(error)) => return Err(error),
-                running => assert!(Instant::now() < deadline, "too slow: {running:?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    pub async fn migrate(&self, vm: &VmRef, request: MigrateVm) -> Result<()> {
-        let answer = self.fleet.migrate(vm, request).await;
-        self.ended(answer).await
-    }
-
-    /// A move that is under way, with the guest's memory on the wire.
-    pub async fn sends(&self, vm: &VmRef, request: MigrateVm) -> TaskId {
-        let answer = self.fleet.migrate(vm, request).await;
-        let task = answer.expect("accepted").expect("a task");
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let progress = self.fleet.migration_progress(&task).await.expect("told");
-            // Beside the disk there is memory to send.
-            if progress.total_bytes.is_some_and(|bytes| bytes > 190 << 20) {
-                return task;
-            }
-            let state = self.fleet.task_status(&task).await.expect("known");
-            assert!(matches!(state, TaskState::Running { .. }), "{state:?}");
-            assert!(Instant::now() < deadline, "it sends nothing: {progress:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
-    pub async fn state(&self, vm: &VmRef) -> VmState {
-        let state = self.fleet.describe(&vm.id).await;
-        state.expect("answers").expect("there")
-    }
-
-    pub async fn until(
-        &self,
-        vm: &VmRef,
-        what: &str,
-        wanted: impl Fn(&VmState) -> bool,
-    ) -> VmState {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let state = self.fleet.describe(&vm.id).await;
-            if let Ok(Some(state)) = &state
-                && wanted(state)
-            {
-                return state.clone();
-            }
-            assert!(Instant::now() < deadline, "in vain for {what}: {state:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
-    /// What a command of the guest writes.
-    pub async fn run(&self, vm: &VmRef, script: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let request = ExecRequest {
-                command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
-                stdin: Bytes::new(),
-                timeout: Duration::from_secs(60),
-            };
-            match self.fleet.guest_exec(vm, request).await {
-                Ok(output) => {
-                    assert_eq!(output.exit_code, 0, "{script}");
-                    return String::from_utf8_lossy(&output.stdout).trim().to_owned();
-                }
-                Err(error) => assert!(Instant::now() < deadline, "{error:?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    }
-
     /// Waits until the move is settled: exactly one host has the VM, it runs there, and the other has nothing of it.
     pub async fn only_at(&self, vm: &VmRef, host: &str) {
         let (has, other) = if host == "hv-a" {
@@ -354,6 +260,17 @@ impl Hosts {
         let all = self.fleet.list_vms().await.expect("listed");
         let hosts: Vec<_> = all.iter().map(|state| state.host.as_str()).collect();
         assert_eq!(hosts, [host]);
+    }
+}
+
+/// The same on the host `hv-a`.
+pub fn on_first(request: CreateVm) -> CreateVm {
+    CreateVm {
+        placement: Some(Placement {
+            host: "hv-a".to_owned(),
+            ..Placement::default()
+        }),
+        ..request
     }
 }
 

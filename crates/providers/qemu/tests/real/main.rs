@@ -27,4 +27,3 @@ mod moving;
 mod pauses;
 mod pull;
 mod registry;
-mod wire;

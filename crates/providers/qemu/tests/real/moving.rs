@@ -11,54 +11,15 @@ use polyvirt_contract::model::{
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, Extension, Result};
 
-use crate::hosts::Hosts;
+use polyvirt_provider_lab::Patience as _;
+use polyvirt_provider_lab::counting::{self, MARKER, SLOW, count, counts_on, to};
+
+use crate::hosts::{Hosts, on_first};
 use crate::lab::{desired, next, signal};
 
-/// Words that are in the memory of the guest and nowhere else.
-const MARKER: &str = "polyvirt-marker-in-guest-memory-0123456789";
-/// Slow enough to do something meanwhile.
-const SLOW: u64 = 6 << 20;
-
-pub fn to(host: &str, request: &str) -> MigrateVm {
-    MigrateVm {
-        target_host: host.to_owned(),
-        request: Some(request.into()),
-        ..MigrateVm::default()
-    }
-}
-
-/// What a guest is told to do: to count in its memory, and to hold the marker there.
-pub fn counter() -> String {
-    let half = MARKER.split_at(MARKER.len() / 2);
-    format!(
-        "a={}; i=0; while [ $i -lt 2000 ]; do echo ${{a}}{}; i=$((i+1)); done > /run/marker; (i=0; while :; do i=$((i+1)); echo $i > /run/counter.new; mv /run/counter.new /run/counter; sleep 0.1; done) </dev/null >/dev/null 2>&1 & echo begun",
-        half.0, half.1
-    )
-}
-
+/// On the first host.
 pub async fn counting(hosts: &Hosts, name: &str, number: u32) -> VmRef {
-    let vm = hosts.boot(name, number).await;
-    assert_eq!(hosts.run(&vm, &counter()).await, "begun");
-    vm
-}
-
-pub async fn count(hosts: &Hosts, vm: &VmRef) -> u64 {
-    let text = hosts.run(vm, "cat /run/counter").await;
-    text.parse().expect("a number")
-}
-
-/// The guest goes on from where it was: it counts on, and was not booted again.
-pub async fn counts_on(hosts: &Hosts, vm: &VmRef, before: u64) -> u64 {
-    let first = count(hosts, vm).await;
-    assert!(first >= before, "it fell back from {before} to {first}");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let now = count(hosts, vm).await;
-        if now > first {
-            return now;
-        }
-        assert!(Instant::now() < deadline, "it stands still at {now}");
-    }
+    counting::counting(hosts, on_first(desired(name, number))).await
 }
 
 async fn told_by_now(stream: &mut BoxStream<'static, Result<VmEvent>>) -> Vec<VmEvent> {
@@ -315,7 +276,7 @@ fn with_much_luggage() -> CreateVm {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disks_and_variables_come_along_and_snapshots_are_not_lost() {
     let hosts = Hosts::start(MARKER).await;
-    let vm = hosts.boot_as(with_much_luggage()).await;
+    let vm = hosts.boots(on_first(with_much_luggage())).await;
     hosts.run(&vm, "test -d /sys/firmware/efi").await;
     hosts.run(&vm, "echo before > /dev/vdb; sync").await;
     // What is inside the disks would be lost, and is not.

@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use polyvirt_contract::model::{MigrateVm, MigrationPhase, VmRef};
 use polyvirt_contract::watch::TaskState;
+use polyvirt_provider_lab::Patience as _;
+use polyvirt_provider_lab::counting::{count, counter, counts_on, to};
 
 use crate::bare::Bare;
 use crate::hosts::Hosts;
-use crate::moving::{count, counter, counting, counts_on, to};
+use crate::moving::counting;
 
 /// Moves of which the middle one counts.
 const ROUNDS: usize = 5;

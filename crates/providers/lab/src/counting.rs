@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use polyvirt_contract::model::{MigrateVm, VmRef};
+use polyvirt_contract::model::{CreateVm, MigrateVm, VmRef};
 
-use crate::pair::Pair;
+use crate::Patience;
 
 /// Words that are in the memory of the guest and nowhere else.
 pub const MARKER: &str = "polyvirt-marker-in-guest-memory-0123456789";
 /// Slow enough to do something meanwhile, in bytes a second.
 pub const SLOW: u64 = 6 << 20;
 
+/// A move to that host.
 pub fn to(host: &str, request: &str) -> MigrateVm {
     MigrateVm {
         target_host: host.to_owned(),
@@ -28,25 +29,26 @@ pub fn counter() -> String {
     )
 }
 
-/// A guest that does so, with its disk in that pool.
-pub async fn counting(pair: &Pair, name: &str, number: u32, pool: &str) -> VmRef {
-    let vm = pair.boot(name, number, pool).await;
-    assert_eq!(pair.run(&vm, &counter()).await, "begun");
+/// A guest that does so.
+pub async fn counting(hosts: &impl Patience, desired: CreateVm) -> VmRef {
+    let vm = hosts.boots(desired).await;
+    assert_eq!(hosts.run(&vm, &counter()).await, "begun");
     vm
 }
 
-pub async fn count(pair: &Pair, vm: &VmRef) -> u64 {
-    let text = pair.run(vm, "cat /run/counter").await;
+/// How far it is.
+pub async fn count(hosts: &impl Patience, vm: &VmRef) -> u64 {
+    let text = hosts.run(vm, "cat /run/counter").await;
     text.parse().expect("a number")
 }
 
 /// The guest goes on from where it was: it counts on, and was not booted again.
-pub async fn counts_on(pair: &Pair, vm: &VmRef, before: u64) -> u64 {
-    let first = count(pair, vm).await;
+pub async fn counts_on(hosts: &impl Patience, vm: &VmRef, before: u64) -> u64 {
+    let first = count(hosts, vm).await;
     assert!(first >= before, "it fell back from {before} to {first}");
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let now = count(pair, vm).await;
+        let now = count(hosts, vm).await;
         if now > first {
             return now;
         }

@@ -1,6 +1,7 @@
-//! Two network name spaces and the wire between them: everything that one sends to the other goes through here, is counted, is
-//! looked at, and can be held up.
+//! The wire between two hosts, each in a network name space of its own: everything that one sends to the other goes through
+//! here, is counted, is looked at, and can be held up.
 
+use std::ops::RangeInclusive;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,9 +9,6 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-
-/// Ports that libvirt gives out for moves.
-const PORTS: std::ops::Range<u16> = 49152..49160;
 
 /// What went by on the way to one host.
 pub struct Tap {
@@ -52,22 +50,26 @@ impl Tap {
     pub fn fastest(&self) -> u64 {
         let marks = self.marks.lock().expect("whole").clone();
         let window = Duration::from_secs(2);
-        let within = |(begin, before): &(Instant, u64)| {
-            let later = marks.iter().rev().find(|(at, _)| *at - *begin <= window);
-            later.map_or(0, |(_, sum)| sum - before) / window.as_secs()
-        };
-        let full = |mark: &&(Instant, u64)| marks.last().is_some_and(|l| l.0 - mark.0 >= window);
-        marks.iter().filter(full).map(within).max().unwrap_or(0)
+        let mut fastest = 0;
+        let mut end = 0;
+        for (begin, before) in &marks {
+            while end + 1 < marks.len() && marks[end + 1].0 - *begin <= window {
+                end += 1;
+            }
+            fastest = fastest.max(marks[end].1.saturating_sub(*before));
+        }
+        fastest / window.as_secs()
     }
 }
 
 /// Name spaces and addresses. They go when this does.
-pub struct Way {
-    pub names: [String; 2],
+pub struct Wire {
+    names: [String; 2],
+    ports: RangeInclusive<u16>,
     number: u32,
 }
 
-pub fn ip(arguments: &str) {
+fn ip(arguments: &str) {
     let words = arguments.split_whitespace();
     let output = Command::new("ip").args(words).output();
     let output = output.expect("ip is installed; run hack/packages.sh");
@@ -75,14 +77,19 @@ pub fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {said}");
 }
 
-impl Way {
-    pub fn lay() -> Self {
+impl Wire {
+    /// Lays one that lets these ports through to either host.
+    pub fn lay(ports: RangeInclusive<u16>) -> Self {
         static WIRES: AtomicU32 = AtomicU32::new(0);
         let number = (std::process::id() * 8 + WIRES.fetch_add(1, Ordering::Relaxed)) % 250 + 1;
         let names = ["a", "b"].map(|end| format!("pv{number}{end}"));
-        let way = Self { names, number };
+        let wire = Self {
+            names,
+            ports,
+            number,
+        };
         for place in [0, 1] {
-            let (name, outside) = (&way.names[place], way.outside(place));
+            let (name, outside) = (&wire.names[place], wire.outside(place));
             ip(&format!("netns add {name}"));
             ip(&format!(
                 "link add v{name} type veth peer name up0 netns {name}"
@@ -91,24 +98,37 @@ impl Way {
             ip(&format!("link set v{name} up"));
             ip(&format!(
                 "-n {name} addr add {}/24 dev up0",
-                way.inside(place)
+                wire.inside(place)
             ));
             ip(&format!("-n {name} link set up0 up"));
+            ip(&format!("-n {name} link set lo up"));
         }
-        way
+        wire
     }
 
+    /// The name space of a host.
+    pub fn name(&self, place: usize) -> &str {
+        &self.names[place]
+    }
+
+    /// The address of a host.
     pub fn inside(&self, place: usize) -> String {
         format!("198.{}.{}.2", 18 + place, self.number)
     }
 
+    /// The address of this machine at the wire of a host.
     pub fn outside(&self, place: usize) -> String {
         format!("198.{}.{}.1", 18 + place, self.number)
     }
 
     /// Where a host is for the other one: here, from where all is passed on to it.
-    pub fn address(&self, place: usize) -> String {
+    pub fn seen(&self, place: usize) -> String {
         self.outside(1 - place)
+    }
+
+    /// Cuts the wire of the first host, or mends it.
+    pub fn link(&self, state: &str) {
+        ip(&format!("link set v{} {state}", self.name(0)));
     }
 
     /// Listens to one host and passes on what it says to the other.
@@ -119,7 +139,7 @@ impl Way {
             bytes: AtomicU64::default(),
             marks: Mutex::default(),
         });
-        for port in PORTS {
+        for port in self.ports.clone() {
             let (at, target) = ((self.outside(from), port), (self.inside(to), port));
             let tap = tap.clone();
             tokio::spawn(async move {
@@ -133,7 +153,7 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for Wire {
     fn drop(&mut self) {
         for name in &self.names {
             let _ = Command::new("ip").args(["netns", "del", name]).output();
@@ -147,6 +167,7 @@ async fn pass(tap: Arc<Tap>, socket: TcpStream, target: (String, u16)) {
     let Ok(other) = TcpStream::connect(target).await else {
         return;
     };
+    let _ = (socket.set_nodelay(true), other.set_nodelay(true));
     let ((mut from, mut back), (mut answers, mut to)) = (socket.into_split(), other.into_split());
     let answering = tokio::spawn(async move { tokio::io::copy(&mut answers, &mut back).await });
     let (mut buffer, mut tail) = (vec![0; 1 << 16], Vec::new());
