@@ -2,6 +2,7 @@
 //!
 //! * [`wire`]: two network name spaces, and what goes from one to the other.
 //! * [`patience`]: asking a provider, and waiting until it is as expected.
+//! * [`origin`]: a web server whose image changes.
 //! * [`counting`]: guests that count in their memory, so that whoever moves them sees whether they go on.
 #![allow(
     clippy::expect_used,
@@ -10,6 +11,7 @@
 )]
 
 pub mod counting;
+pub mod origin;
 pub mod patience;
 pub mod wire;
 

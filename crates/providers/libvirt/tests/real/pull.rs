@@ -1,100 +1,15 @@
 //! Images whose origin changes: who looks there, and what VMs of before keep.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use polyvirt_contract::model::{
     CreateVm, Headers, ImageOrigin, ImageSource, PrepareImage, PreparedImage, Pull,
 };
 use polyvirt_contract::{ErrorKind, Provider as _};
+use polyvirt_provider_lab::origin::Origin;
 use polyvirt_testkit::registry::{Access, Registry};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 
 use crate::lab::Lab;
-
-/// What a web server has at its one address: bytes, and the tag that tells them from others.
-type Content = Arc<Mutex<(Vec<u8>, &'static str)>>;
-
-struct Origin {
-    url: String,
-    content: Content,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Origin {
-    async fn start(content: Vec<u8>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}/disk", listener.local_addr().expect("an address"));
-        let origin = Self {
-            url,
-            content: Arc::new(Mutex::new((content, "\"1\""))),
-            asked: Arc::default(),
-        };
-        let (content, asked) = (origin.content.clone(), origin.asked.clone());
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = vec![0; 8192];
-                let length = stream.read(&mut head).await.unwrap_or_default();
-                let head = String::from_utf8_lossy(&head[..length]).into_owned();
-                let verb = head.split(' ').next().unwrap_or_default().to_owned();
-                let (body, tag) = content.lock().expect("whole").clone();
-                let told = if tag.is_empty() {
-                    String::new()
-                } else {
-                    format!("etag: {tag}\r\n")
-                };
-                let mut answer = format!(
-                    "HTTP/1.1 200 OK\r\n{told}content-length: {}\r\nconnection: close\r\n\r\n",
-                    body.len()
-                )
-                .into_bytes();
-                if verb == "GET" {
-                    answer.extend(body);
-                }
-                asked.lock().expect("whole").push(verb);
-                // A client that hangs up early is its own business.
-                let _ = stream.write_all(&answer).await;
-            }
-        });
-        origin
-    }
-
-    fn change(&self, content: Vec<u8>, tag: &'static str) {
-        *self.content.lock().expect("whole") = (content, tag);
-    }
-
-    fn downloads(&self) -> usize {
-        let asked = self.asked.lock().expect("whole");
-        asked.iter().filter(|verb| *verb == "GET").count()
-    }
-
-    fn request(&self, pull: Pull) -> PrepareImage {
-        PrepareImage {
-            target_name: "image".to_owned(),
-            origin: ImageOrigin::Http {
-                url: self.url.clone(),
-                headers: Headers::default(),
-            },
-            checksum: String::new(),
-            checksum_type: "sha256".to_owned(),
-            storage_hint: String::new(),
-            pull,
-        }
-    }
-
-    fn vm(&self, lab: &Lab, name: &str, number: u32, pull: Pull) -> CreateVm {
-        let image = ImageSource {
-            url: self.url.clone(),
-            pull,
-            ..ImageSource::default()
-        };
-        CreateVm {
-            image,
-            ..lab.desired(name, number)
-        }
-    }
-}
 
 /// A disk that nothing boots from, so large.
 fn disk(folder: &Path, size: &str) -> Vec<u8> {
@@ -135,7 +50,7 @@ async fn what_has_changed_is_fetched_when_that_is_asked_for_and_old_versions_sta
     assert_eq!(prepared(&lab, origin.request(Pull::Always)).await, first);
     assert_eq!(origin.downloads(), 1, "it has not changed");
 
-    let vm = origin.vm(&lab, "old", 1, Pull::IfNotPresent);
+    let vm = origin.of_it(lab.desired("old", 1), Pull::IfNotPresent);
     let vm = lab.create(&vm).await;
     origin.change(disk(folder.path(), "3M"), "\"2\"");
     let same = prepared(&lab, origin.request(Pull::IfNotPresent)).await;
@@ -164,7 +79,7 @@ async fn a_vm_that_may_not_fetch_its_image_needs_it_to_be_here() {
     let lab = Lab::new().await;
     let folder = tempfile::tempdir().expect("a folder");
     let origin = Origin::start(disk(folder.path(), "2M")).await;
-    let strict = origin.vm(&lab, "strict", 1, Pull::Never);
+    let strict = origin.of_it(lab.desired("strict", 1), Pull::Never);
     let answer = lab.provider.create(strict.clone()).await;
     let answer = lab.ended(answer.map(|created| created.task)).await;
     let error = answer.expect_err("it is not here");
@@ -183,13 +98,13 @@ async fn a_create_that_is_tried_again_fetches_nothing_again() {
     let origin = Origin::start(content.clone()).await;
     // It does not tell whether it has changed.
     origin.change(content, "");
-    let wanted = origin.vm(&lab, "once", 1, Pull::Always);
+    let wanted = origin.of_it(lab.desired("once", 1), Pull::Always);
     for _ in 0..2 {
         let vm = lab.create(&wanted).await;
         lab.delete(&vm).await;
     }
     assert_eq!(origin.downloads(), 1, "it was fetched for this VM");
-    let other = origin.vm(&lab, "other", 2, Pull::Always);
+    let other = origin.of_it(lab.desired("other", 2), Pull::Always);
     lab.create(&other).await;
     assert_eq!(origin.downloads(), 2, "another VM is another look");
 }
