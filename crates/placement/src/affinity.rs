@@ -30,6 +30,11 @@ pub enum InvalidAffinity {
         "Label {0:?} of namespaces is not known. List the namespaces, or match kubernetes.io/metadata.name"
     )]
     NamespaceLabel(String),
+    /// Near to what, or away from what, is not said.
+    #[error(
+        "A term for other VMs has no topologyKey. Write a label of hosts, such as kubernetes.io/hostname"
+    )]
+    Topology,
     /// A number or size that cannot be read.
     #[error("{0}")]
     Quantity(String),
@@ -160,6 +165,9 @@ fn requirement(
 }
 
 fn vm_term(term: &PodAffinityTerm, vm: &Subject<'_>) -> Result<VmTerm, InvalidAffinity> {
+    if term.topology_key.trim().is_empty() {
+        return Err(InvalidAffinity::Topology);
+    }
     let labels = term.label_selector.as_ref().map(selector).transpose()?;
     let own = |keys: &Option<Vec<String>>, operator| own_values(keys.as_ref(), operator, vm.labels);
     let same = own(&term.match_label_keys, Operator::In);

@@ -78,6 +78,22 @@ fn what_can_never_work_is_refused_with_its_field() {
             vec!["spec.template.spec.image.source"],
         ),
         (
+            made_of(
+                json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ""}]}}}),
+            ),
+            vec![
+                "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey",
+            ],
+        ),
+        (
+            made_of(
+                json!({"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}}}]}}}),
+            ),
+            vec![
+                "spec.template.spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector.matchExpressions[0].operator",
+            ],
+        ),
+        (
             made_of(json!({"lifecycle": {"preStart": {"exec": {"command": ["x"]}}}})),
             vec!["spec.template.spec.lifecycle.preStart.exec"],
         ),

@@ -25,9 +25,7 @@ pub enum PlaceError {
     )]
     Silent(usize, Obstacles),
     /// There are several, none is named, and no host of theirs can take it.
-    #[error(
-        "No Provider has a host for it: {0}. Make room, or ask for less; `polyvirt vm explain` tells it of each host"
-    )]
+    #[error("No Provider has a host for it: {0}. Make room, or ask for less")]
     NoHost(String, Obstacles),
     /// There are several, none is named, and its image is of no use to any of them.
     #[error(

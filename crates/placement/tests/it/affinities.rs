@@ -216,6 +216,7 @@ fn what_cannot_be_read_is_told() {
             vm(json!({"topologyKey": "host", "namespaceSelector": {"matchLabels": {"team": "a"}}})),
             InvalidAffinity::NamespaceLabel("team".to_owned()),
         ),
+        (vm(json!({"topologyKey": ""})), InvalidAffinity::Topology),
     ];
     for (affinity, error) in table {
         assert_eq!(with(affinity, &[]).expect_err("invalid"), error);

@@ -7,7 +7,7 @@ use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{Truth, kind};
 
 use super::words::in_their_words;
-use super::{Facts, phase};
+use super::{Facts, Trouble, phase};
 use crate::novacron::lower::{Live, MigrationTerms, refusal};
 
 /// The VM is as declared and runs.
@@ -86,7 +86,8 @@ fn ready(
         return finding(Truth::False, Reason::Deleting, message);
     }
     if let Some(trouble) = facts.trouble {
-        return finding(Truth::False, trouble.reason(), trouble.to_string());
+        let message = told(facts, trouble);
+        return finding(Truth::False, trouble.reason(), message);
     }
     let Some(made) = made else {
         let message = "The VM is being made".to_owned();
@@ -105,6 +106,17 @@ fn ready(
         // What it says is from before it was asked for.
         Reason::Starting if at_rest => finding(truth, reason, "The VM is to be started".to_owned()),
         _ => finding(truth, reason, message),
+    }
+}
+
+/// With the way to all that is known of it.
+fn told(facts: &Facts<'_>, trouble: &Trouble) -> String {
+    let name = facts.vm.metadata.name.as_deref().unwrap_or_default();
+    match trouble {
+        Trouble::Place(why) if !why.obstacles().is_empty() => {
+            format!("{trouble}. `polyvirt vm explain {name}` tells it of each host")
+        }
+        _ => trouble.to_string(),
     }
 }
 
@@ -177,7 +189,10 @@ fn work(made: &infra::VirtualMachineStatus, ready: Option<&Condition>) -> Option
     let why = ready.and_then(|c| Reason::parse(&c.reason));
     match (operation, why) {
         (Some(OperationKind::PowerOff | OperationKind::GracefulStop), _)
-        | (None, Some(Reason::PoweringOff | Reason::ShuttingDown)) => Some(Reason::ShuttingDown),
+        // The hook of a VM that runs is the one before it stops.
+        | (None, Some(Reason::PoweringOff | Reason::ShuttingDown | Reason::HookRunning)) => {
+            Some(Reason::ShuttingDown)
+        }
         (Some(_), _)
         | (None, Some(Reason::Reconfiguring | Reason::Rebooting | Reason::Reverting)) => {
             Some(Reason::Reconfiguring)

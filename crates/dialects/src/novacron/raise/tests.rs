@@ -162,6 +162,7 @@ fn work_that_is_done_at_once_is_no_illness() {
     for (why, expected) in [
         ("ShuttingDown", "ShuttingDown"),
         ("PoweringOff", "ShuttingDown"),
+        ("HookRunning", "ShuttingDown"),
         ("Reconfiguring", "Reconfiguring"),
         ("Rebooting", "Reconfiguring"),
         ("VmFault", "Unhealthy"),

@@ -34,7 +34,9 @@ fn fit(object: &mut DynamicObject, hypervisor: Hypervisor, folder: &Path, image:
     let kind = object.types.as_ref().map_or("", |types| &types.kind);
     match (kind, hypervisor, image) {
         ("Provider", Hypervisor::Qemu, _) => {
-            object.data["spec"]["endpoint"] = json!(qemu_endpoint(folder));
+            // Who starts this owns the machine: images may come from servers on it.
+            let endpoint = format!("{}?imageHosts=any", qemu_endpoint(folder));
+            object.data["spec"]["endpoint"] = json!(endpoint);
         }
         ("Provider", Hypervisor::Mock, _) => {
             object.data["spec"]["endpoint"] =
@@ -98,7 +100,8 @@ mod tests {
         assert_eq!(name_of(&qemu, "VirtualMachine").expect("one"), "demo");
         assert_eq!(name_of(&qemu, "VMImage").expect("one"), "guest");
         let text = serde_json::to_string(&qemu).expect("JSON");
-        assert!(text.contains("qemu:///var/lib/there/qemu"), "{text}");
+        let endpoint = "qemu:///var/lib/there/qemu?imageHosts=any";
+        assert!(text.contains(endpoint), "{text}");
         assert!(text.contains("images.example.com/a.qcow2"), "{text}");
         let mock = objects(Hypervisor::Mock, folder, None).expect("readable");
         assert_eq!(name_of(&mock, "VirtualMachine").expect("one"), "web");

@@ -41,7 +41,7 @@ async fn unmade(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
     }
     print(&match &status.placement {
         Some(placement) => untaken(name, placement, Colours::of_stdout()),
-        None => format!("{name} has no Provider yet. {}\n", ready_message(&status)),
+        None => format!("{name} was not made yet. {}\n", ready_message(&status)),
     });
     Ok(())
 }

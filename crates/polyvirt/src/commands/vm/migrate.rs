@@ -1,5 +1,6 @@
 //! `polyvirt vm migrate`.
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -10,6 +11,8 @@ use polyvirt_api::infra::{
     LiveMigration, LocalRef, MigrationOptions, MigrationPhase, MigrationSource, MigrationTarget,
     MoveMode, ObjectRef, VMMigration, VMMigrationSpec, VirtualMachine,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::connect::unreachable;
@@ -18,6 +21,8 @@ use super::{Cluster, print, say};
 use crate::exit::Failure;
 
 const POLL: Duration = Duration::from_millis(500);
+/// Objects of one second that are told apart.
+const SAME_SECOND: usize = 9;
 
 fn api(cluster: &Cluster) -> Api<VMMigration> {
     Api::namespaced(cluster.client.clone(), &cluster.namespace)
@@ -47,9 +52,26 @@ pub async fn begin(cluster: &Cluster, object: &VMMigration) -> anyhow::Result<St
         .namespace()
         .unwrap_or_else(|| cluster.namespace.clone());
     let api: Api<VMMigration> = Api::namespaced(cluster.client.clone(), &namespace);
-    let made = api.create(&PostParams::default(), object).await;
+    let made = create_beside(&api, object).await;
     let made = made.map_err(|e| unreachable(cluster, e, "The move cannot be asked for"))?;
     Ok(made.name_any())
+}
+
+/// Creates an object that is named after the time; one that was made in the same second is another.
+pub async fn create_beside<K>(api: &Api<K>, object: &K) -> Result<K, kube::Error>
+where
+    K: kube::Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let (name, mut object) = (object.name_any(), object.clone());
+    for place in 2..=SAME_SECOND {
+        match api.create(&PostParams::default(), &object).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                object.meta_mut().name = Some(format!("{name}-{place}"));
+            }
+            other => return other,
+        }
+    }
+    api.create(&PostParams::default(), &object).await
 }
 
 /// A move of the VM to a host of its own Provider.

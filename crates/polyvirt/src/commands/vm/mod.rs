@@ -58,7 +58,7 @@ impl Cluster {
         // Who may not read them is told what is missing here.
         match self.find_of_novacron(name).await {
             Ok(Some(_)) => Err(Failure::NotFound(format!(
-                "No Provider takes {name} of novacron.io yet: `polyvirt vm explain {name}` says why"
+                "Nothing was made of {name} of novacron.io yet: `polyvirt vm explain {name}` says why"
             ))
             .into()),
             _ => Err(self.missing(name).into()),

@@ -13,6 +13,7 @@ use polyvirt_api::infra::{
 use serde_json::json;
 
 use super::connect::unreachable;
+use super::migrate::create_beside;
 use super::options::{Revert, Snapshot, Snapshots};
 use super::power::{patch, until};
 use super::{Cluster, print, say};
@@ -29,9 +30,12 @@ fn api(cluster: &Cluster) -> Api<VMSnapshot> {
 pub async fn take(cluster: &Cluster, options: &Snapshot) -> anyhow::Result<()> {
     cluster.vm(&options.name).await?;
     let object = wanted(options, Timestamp::now());
-    let name = object.name_any();
-    let made = api(cluster).create(&PostParams::default(), &object).await;
-    made.map_err(|e| unreachable(cluster, e, "The snapshot cannot be taken"))?;
+    let made = match options.called {
+        Some(_) => api(cluster).create(&PostParams::default(), &object).await,
+        None => create_beside(&api(cluster), &object).await,
+    };
+    let made = made.map_err(|e| unreachable(cluster, e, "The snapshot cannot be taken"))?;
+    let name = made.name_any();
     if !options.wait.wait {
         print(&format!("vmsnapshot/{name}: asked for\n"));
         return Ok(());
