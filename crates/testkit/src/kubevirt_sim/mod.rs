@@ -41,8 +41,8 @@ pub use crds::definitions;
 use crate::Error;
 use cluster::{Kind, World};
 
-/// Annotation of a VirtualMachine that says what goes wrong: `Unschedulable`, `SlowStart` for a start of some seconds, or
-/// `Immovable` for a machine that no node can take over.
+/// Annotation of a VirtualMachine that says what goes wrong: `Unschedulable`, `SlowStart` for a start of some seconds,
+/// `Immovable` for a machine that no node can take over, or `Tokenless` for one into which no disk can be plugged.
 pub const FAULT: &str = "sim.polyvirt.io/fault";
 
 /// Where the kinds come from.
