@@ -42,7 +42,8 @@ use crate::Error;
 use cluster::{Kind, World};
 
 /// Annotation of a VirtualMachine that says what goes wrong: `Unschedulable`, `SlowStart` for a start of some seconds,
-/// `Immovable` for a machine that no node can take over, or `Tokenless` for one into which no disk can be plugged.
+/// `Immovable` for a machine that no node can take over, `Tokenless` for one into which no disk can be plugged, or
+/// `ForgetsRestore` for one whose restore is not looked at again until somebody writes to it.
 pub const FAULT: &str = "sim.polyvirt.io/fault";
 
 /// Where the kinds come from.
