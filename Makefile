@@ -84,6 +84,10 @@ test-integration: ## Only the tests of whole crates, on a real etcd and kube-api
 test-chart: ## helm lint and helm template with several values; config/default is fresh
 	@hack/chart.sh check
 
+.PHONY: test-kubevirt
+test-kubevirt: ## The KubeVirt provider and Machines against real virt-api and virt-controller: slow to build the first time (KEEP=1 leaves it running)
+	@trap '[ -n "$(KEEP)" ] || hack/kubevirt.sh down' EXIT; $(STEP) kubevirt hack/kubevirt.sh test
+
 .PHONY: e2e
 e2e: ## A real node, the image, the chart, a VM, death of a manager, upgrade, uninstall: as root (KEEP=1 leaves it running, PROGRAM=path saves the build)
 	@KEEP='$(KEEP)' hack/e2e.sh

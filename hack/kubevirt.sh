@@ -38,8 +38,8 @@ start() {
   command -v setpriv >/dev/null || die "no setpriv: install util-linux"
   assets=$(hack/control-plane.sh etcd kube-apiserver kube-controller-manager kube-scheduler)
   programs=$(hack/kubevirt/programs.sh)
-  # The whole workspace is selected, as elsewhere: another selection would build every dependency again.
-  cargo build --workspace --locked --example kubevirt_rig
+  # The selection and profile of the tests: others would build every dependency again.
+  cargo build --profile test --workspace --locked --example kubevirt_rig
   rig=${CARGO_TARGET_DIR:-target}/debug/examples/kubevirt_rig
   mkdir -p "$STATE"
   chmod 0700 "$STATE"
@@ -82,21 +82,37 @@ status() {
   say "up, with process $(pid): export KUBECONFIG=$STATE/kubeconfig"
 }
 
-# What needs the simulator is named where it is: tests that make things go wrong, or that start clusters of their own.
+# Tests that need the simulator: they make things go wrong by its annotations, change or count what the whole cluster does, stop
+# the API server, or look at what a metrics server tells.
+NEED_SIMULATOR=(
+  changes::a_machine_that_cannot_move changes::a_disk_that_never_comes changes::disks_come_as_the_gates
+  life::what_cannot_be_scheduled life::what_a_vm_uses moves::a_machine_that_cannot_move refusals::who_may_not
+  granted:: kills:: many:: outage:: rights::
+)
+
+# The programs of our tests: the provider's, and those of Machines.
+executables() {
+  cargo test --workspace --locked --no-run --message-format=json --test real --test kubevirt |
+    sed -n "s/.*\"package_id\":\"[^\"]*$1@[^\"]*\".*\"executable\":\"\([^\"]*\)\".*/\1/p" | tail -n 1
+}
+
 tests() {
+  local provider machines
+  provider=$(executables polyvirt-provider-kubevirt)
+  machines=$(executables polyvirt-dialects)
   is_up || up
   export POLYVIRT_KUBEVIRT_KUBECONFIG=$STATE/kubeconfig KUBEBUILDER_ASSETS
   KUBEBUILDER_ASSETS=$(hack/control-plane.sh)
-  cargo test --workspace --locked --test real --test kubevirt -- --test-threads=2 "${NEEDS_SIMULATOR[@]/#/--skip=}" "$@"
+  say "conformance of the provider, and its tests"
+  (cd crates/providers/kubevirt && "$provider" --test-threads=2 "${NEED_SIMULATOR[@]/#/--skip=}")
+  say "Machines"
+  (cd crates/dialects && "$machines" walk::)
 }
 
 case "${1:-}" in
   up) up ;;
   down) down ;;
   status) status ;;
-  test)
-    shift
-    tests "$@"
-    ;;
+  test) tests ;;
   *) die "usage: hack/kubevirt.sh up|down|status|test" ;;
 esac

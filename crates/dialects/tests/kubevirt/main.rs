@@ -5,6 +5,7 @@
 //!   (variables, defaults, endpoints, the form of log lines) is looked at where that is, in `crates/polyvirt/src`.
 //! * [`many`]: many Machines in three clusters, of which one is sick.
 //! * [`migration`]: VMs that another operator made.
+//! * [`walk`]: Machines of every form from their beginning to their end; also with a real KubeVirt.
 //! * [`drift`]: VMs that somebody changes in their cluster.
 #![allow(
     clippy::pedantic,
@@ -25,3 +26,4 @@ mod proxy;
 mod rows;
 mod site;
 mod start;
+mod walk;

@@ -69,6 +69,12 @@ impl Site {
         self
     }
 
+    /// The same eyes and hands in a cluster that somebody else has started.
+    pub fn at(mut self, client: Client) -> Self {
+        self.client = client;
+        self
+    }
+
     pub fn kubeconfig(&self) -> String {
         std::fs::read_to_string(self.plane.kubeconfig_path()).unwrap()
     }

@@ -273,6 +273,54 @@ impl Cluster {
         self.ask(&doing, api.patch(&name, &params, &patch)).await
     }
 
+    /// Writes an annotation of ours to the very object that was read, whatever others write to it at the same time.
+    pub(crate) async fn annotate(
+        &self,
+        kind: Kind,
+        seen: &DynamicObject,
+        key: &str,
+        value: &str,
+    ) -> Result<()> {
+        let (name, namespace) = place(seen);
+        let change = json!({"metadata": {
+            "uid": seen.metadata.uid,
+            "annotations": {key: value},
+        }});
+        let params = PatchParams {
+            field_manager: Some(NOTES.to_owned()),
+            ..PatchParams::default()
+        };
+        let doing = format!("Changing the {} {name}", kind.name());
+        let (api, patch) = (self.api(kind, &namespace), Patch::Merge(&change));
+        let asked = self.ask(&doing, api.patch(&name, &params, &patch)).await;
+        asked.map(drop)
+    }
+
+    /// Changes one value of the very object that was read, if it still is what it was: what others write beside it does not matter.
+    pub(crate) async fn replace(
+        &self,
+        kind: Kind,
+        seen: &DynamicObject,
+        pointer: &str,
+        value: &Value,
+    ) -> Result<()> {
+        let (name, namespace) = place(seen);
+        let steps = json!([
+            {"op": "test", "path": "/metadata/uid", "value": seen.metadata.uid},
+            {"op": "test", "path": pointer, "value": seen.data.pointer(pointer)},
+            {"op": "replace", "path": pointer, "value": value},
+        ]);
+        let doing = format!("Changing the {} {name}", kind.name());
+        let steps = serde_json::from_value(steps).map_err(|_| errors::internal(&doing))?;
+        let params = PatchParams {
+            field_manager: Some(NOTES.to_owned()),
+            ..PatchParams::default()
+        };
+        let (api, patch) = (self.api(kind, &namespace), Patch::Json::<()>(steps));
+        let asked = self.ask(&doing, api.patch(&name, &params, &patch)).await;
+        asked.map(drop)
+    }
+
     /// Deletes the very object that was read; one that is gone is gone.
     pub(crate) async fn delete(&self, kind: Kind, seen: &DynamicObject) -> Result<()> {
         let (name, namespace) = place(seen);

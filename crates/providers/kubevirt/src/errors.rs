@@ -4,7 +4,7 @@ use kube::core::Status;
 use kube::runtime::watcher;
 use polyvirt_contract::{ErrorKind, ProviderError};
 
-use crate::kinds::Kind;
+use crate::kinds::{Kind, VmKey};
 
 /// A text of the server is cut here: it may quote whole objects.
 const LONGEST: usize = 1024;
@@ -17,6 +17,17 @@ pub(crate) fn internal(message: impl Into<String>) -> ProviderError {
 /// The VM's present state forbids it.
 pub(crate) fn precondition(message: impl Into<String>) -> ProviderError {
     ProviderError::new(ErrorKind::Precondition, message)
+}
+
+/// A disk that does not come. KubeVirt makes its pod over and over where pods are given no token of an account.
+pub(crate) fn not_plugged(vm: &VmKey, disk: &str, said: &str) -> ProviderError {
+    let message = format!(
+        "The disk {disk} is not plugged into the VM {vm} yet; KubeVirt says of it: {said}. It is tried again; see the events of the \
+         pods hp-volume-* in the namespace {}, and whether automountServiceAccountToken of its default ServiceAccount is false, \
+         with which KubeVirt cannot plug in disks",
+        vm.namespace,
+    );
+    ProviderError::new(ErrorKind::Timeout, message)
 }
 
 /// No answer in time.
@@ -104,6 +115,8 @@ fn kind(status: &Status) -> ErrorKind {
         return ErrorKind::Invalid;
     }
     match status.code {
+        // So it says that a value which a JSON patch tests for is no longer there.
+        422 if says("due to an error in our request") => ErrorKind::Precondition,
         400 | 422 => ErrorKind::Invalid,
         401 => ErrorKind::Unauthenticated,
         403 if says("exceeded quota") => ErrorKind::Exhausted,

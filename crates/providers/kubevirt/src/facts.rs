@@ -1,5 +1,7 @@
 //! What is worth remembering of an object: a tenth of its size, and already read.
 
+mod plugged;
+
 use std::collections::BTreeSet;
 
 use kube::core::DynamicObject;
@@ -12,6 +14,7 @@ use crate::kinds::{
 };
 use crate::map::to_kubevirt::claim_of;
 use crate::quantity;
+pub(crate) use plugged::is_hot;
 
 /// What KubeVirt says of a machine that gets something by a move.
 const MOVES: &[&str] = &["HotVCPUChange", "HotMemoryChange", "MigrationRequired"];
@@ -57,8 +60,10 @@ pub(crate) struct InstanceFacts {
     pub(crate) node: String,
     pub(crate) ips: Vec<String>,
     pub(crate) size: Size,
-    /// Volumes of its disks.
+    /// Volumes of its disks, but for those that are on their way.
     pub(crate) disks: Vec<String>,
+    /// Disks that it is to have and does not have yet, with what KubeVirt says of each.
+    pub(crate) coming: Vec<(String, String)>,
     /// Cards that are in it.
     pub(crate) cards: Vec<NicState>,
     /// Names of cards that it has or gets.
@@ -258,10 +263,8 @@ impl InstanceFacts {
                 cpu: now.unwrap_or(spec.cpu),
                 memory_mib: memory.filter(|mib| *mib > 0).unwrap_or(spec.memory_mib),
             },
-            disks: disks(data, "/spec")
-                .into_iter()
-                .map(|(name, _)| name)
-                .collect(),
+            disks: plugged::disks(data),
+            coming: plugged::coming(data),
             cards: interfaces.iter().filter_map(running_card).collect(),
             named_cards: card_names_of(items(data, "/spec/domain/devices/interfaces")),
             card_ips: interfaces.iter().filter_map(card_ips).collect(),

@@ -1,7 +1,7 @@
 //! Moments to go back to, by KubeVirt's own kinds.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kube::core::DynamicObject;
 use polyvirt_contract::model::{Owner, SnapshotContents, SnapshotCreated, SnapshotRequest, VmRef};
@@ -18,6 +18,10 @@ use crate::vm::{self, Core};
 
 /// How long a snapshot, a machine's end or a restore may take.
 const PATIENCE: Duration = Duration::from_mins(60);
+/// How long KubeVirt may leave a restore alone before it is reminded of it.
+const NUDGE: Duration = Duration::from_secs(3);
+/// Annotation of a restore: for how many seconds it has been waited for.
+const WAITED: &str = "polyvirt.io/waited-seconds";
 
 /// Takes a snapshot. One name is one snapshot.
 pub(crate) async fn create(
@@ -200,10 +204,7 @@ async fn go_back(core: &Core, vm: &VmRef, snapshot: &SnapshotId) -> Result<()> {
         &key.namespace,
         restore.metadata.name.clone().unwrap_or_default(),
     );
-    let done = |restore: Option<&DynamicObject>| {
-        restore.is_none_or(|r| is_complete(r) || failed(r).is_some())
-    };
-    core.until(Kind::Restore, &place, PATIENCE, done).await?;
+    until_over(core, &place, &restore).await?;
     let restore = core.cluster.get(Kind::Restore, &place).await?;
     if let Some(why) = restore
         .as_ref()
@@ -222,6 +223,25 @@ async fn go_back(core: &Core, vm: &VmRef, snapshot: &SnapshotId) -> Result<()> {
     match restore {
         Some(restore) => core.cluster.delete(Kind::Restore, &restore).await,
         None => Ok(()),
+    }
+}
+
+/// KubeVirt deletes a claim and makes it anew, and looks at the restore again when something that it watches changes. That a
+/// claim has gone is not among that: with bad luck it waits for minutes. A restore that is written to is looked at.
+async fn until_over(core: &Core, place: &VmKey, restore: &DynamicObject) -> Result<()> {
+    let over = |restore: Option<&DynamicObject>| {
+        restore.is_none_or(|r| is_complete(r) || failed(r).is_some())
+    };
+    let begin = Instant::now();
+    loop {
+        match core.until(Kind::Restore, place, NUDGE, over).await {
+            Err(error) if error.kind == ErrorKind::Timeout && begin.elapsed() < PATIENCE => {}
+            answer => return answer,
+        }
+        let waited = begin.elapsed().as_secs().to_string();
+        core.cluster
+            .annotate(Kind::Restore, restore, WAITED, &waited)
+            .await?;
     }
 }
 

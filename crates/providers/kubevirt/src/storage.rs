@@ -204,8 +204,8 @@ pub(crate) async fn owned(
     Ok(listed.await?.unwrap_or_default().objects)
 }
 
-/// Asks for a bigger claim. One that is so big already is left alone. Others write to claims too, such as whoever binds them: then
-/// it is looked at again.
+/// Asks for a bigger claim. One that is so big already is left alone. Others write to claims too, such as whoever binds them; if
+/// they change the size, it is looked at again.
 pub(crate) async fn grow(cluster: &Cluster, claim: &DynamicObject, bytes: u64) -> Result<()> {
     let mut seen = claim.clone();
     let mut answer = Ok(());
@@ -224,9 +224,9 @@ pub(crate) async fn grow(cluster: &Cluster, claim: &DynamicObject, bytes: u64) -
 }
 
 async fn ask_for(cluster: &Cluster, claim: &DynamicObject, bytes: u64) -> Result<()> {
-    let size = quantity::of_bytes(bytes);
-    let change = json!({"spec": {"resources": {"requests": {"storage": size}}}});
-    cluster.patch(Kind::Claim, claim, change).await.map(drop)
+    let size = json!(quantity::of_bytes(bytes));
+    let place = "/spec/resources/requests/storage";
+    cluster.replace(Kind::Claim, claim, place, &size).await
 }
 
 async fn again(cluster: &Cluster, claim: &DynamicObject) -> Result<DynamicObject> {

@@ -48,31 +48,23 @@ async fn stop(world: &World, guest: &DynamicObject) -> kube::Result<()> {
 /// Where the pods of a guest have nothing left to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// On nodes that it has left.
+    /// On the node that it has left.
     Elsewhere,
     Everywhere,
 }
 
 async fn end_pods(world: &World, guest: &DynamicObject, ended: Ended) -> kube::Result<()> {
-    if ended == Ended::Elsewhere && moves::is_under_way(guest) {
+    if ended == Ended::Elsewhere && !moves::has_left(guest) {
         return Ok(());
     }
     for pod in pods_of(world, guest).await? {
-        let is_here = text(&pod, "/spec/nodeName") == text(guest, "/status/nodeName");
-        let is_over = ended == Ended::Everywhere || !is_here;
+        let is_over = ended == Ended::Everywhere || moves::is_source(guest, &pod);
         let runs = text(&pod, "/status/phase") == "Running" && !is_leaving(&pod);
-        if is_over && runs && has_run(guest, &pod) {
+        if is_over && runs {
             pods::finish(world, &pod).await?;
         }
     }
     Ok(())
-}
-
-/// The pod of a move that is about to begin is on another node too, and has a life before it.
-fn has_run(guest: &DynamicObject, pod: &DynamicObject) -> bool {
-    let final_phase = matches!(text(guest, "/status/phase"), "Succeeded" | "Failed");
-    let left = text(guest, "/status/migrationState/sourceNode");
-    final_phase || text(pod, "/spec/nodeName") == left && moves::came_from(guest, pod)
 }
 
 async fn pods_of(world: &World, guest: &DynamicObject) -> kube::Result<Vec<DynamicObject>> {

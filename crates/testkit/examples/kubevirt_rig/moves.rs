@@ -24,15 +24,18 @@ const PASSING_LABELS: [&str; 3] = [
     "kubevirt.io/memory-hotplug-overhead-ratio",
 ];
 
-pub fn is_under_way(guest: &DynamicObject) -> bool {
+fn is_under_way(guest: &DynamicObject) -> bool {
     guest.labels().contains_key(TARGET)
 }
 
+/// Whether the last move of the guest is over, and went well.
+pub fn has_left(guest: &DynamicObject) -> bool {
+    is(guest, "completed") && !is(guest, "failed")
+}
+
 /// Whether the last move of the guest was from that pod.
-pub fn came_from(guest: &DynamicObject, pod: &DynamicObject) -> bool {
-    is(guest, "completed")
-        && !is(guest, "failed")
-        && text(guest, &format!("{STATE}/targetPod")) != pod.name_any()
+pub fn is_source(guest: &DynamicObject, pod: &DynamicObject) -> bool {
+    text(guest, &format!("{STATE}/sourcePod")) == pod.name_any()
 }
 
 fn is(guest: &DynamicObject, field: &str) -> bool {

@@ -5,6 +5,7 @@ use kube::core::DynamicObject;
 use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
+use super::FAULT;
 use super::admission;
 use super::cluster::{Kind, World};
 
@@ -63,6 +64,13 @@ pub(super) async fn restore(world: &World, restore: &DynamicObject) -> kube::Res
     let (Some(snapshot), Some(vm), false) = (snapshot, vm, runs) else {
         return Ok(Action::requeue(world.step * 5));
     };
+    if vm.annotations().get(FAULT).map(String::as_str) == Some("ForgetsRestore")
+        && !is_reminded(restore)
+    {
+        let status = json!({"complete": false});
+        world.tell(Kind::Restore, restore, &status).await?;
+        return Ok(Action::await_change());
+    }
     let kept = snapshot.annotations().get(KEPT);
     let template = kept.and_then(|text| serde_json::from_str::<Value>(text).ok());
     if let Some(template) = template {
@@ -72,6 +80,12 @@ pub(super) async fn restore(world: &World, restore: &DynamicObject) -> kube::Res
     let status = json!({"complete": true});
     world.tell(Kind::Restore, restore, &status).await?;
     Ok(Action::await_change())
+}
+
+/// Whether somebody has written to it since it was made.
+fn is_reminded(restore: &DynamicObject) -> bool {
+    let keys = restore.annotations().keys();
+    keys.into_iter().any(|key| key.ends_with("waited-seconds"))
 }
 
 pub(super) async fn clone(world: &World, clone: &DynamicObject) -> kube::Result<Action> {

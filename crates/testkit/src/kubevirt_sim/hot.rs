@@ -70,6 +70,25 @@ pub(super) fn is_hot(volume: &Value) -> bool {
         .any(|flag| volume.pointer(flag) == Some(&json!(true)))
 }
 
+/// What is told of disks that came while the machine ran, when each is a step further; `None` if nothing changes. Where pods have
+/// no token of an account KubeVirt makes the pod that holds a disk over and over, and the disk never comes.
+pub(super) fn plugged(instance: &DynamicObject) -> Option<Value> {
+    let fault = instance.annotations().get(FAULT).map(String::as_str);
+    let told = list(&instance.data, "/status/volumeStatus");
+    let wanted = list(&instance.data, "/spec/volumes");
+    let state = |volume: &Value| {
+        let known = told.iter().find(|known| known["name"] == volume["name"]);
+        let (phase, message) = match known.map(|known| &known["phase"]) {
+            None => ("Bound", "PVC is in phase Bound"),
+            Some(_) if fault == Some("Tokenless") => ("Bound", "PVC is in phase Bound"),
+            Some(_) => ("Ready", "Successfully attach hotplugged volume to VM"),
+        };
+        json!({"name": volume["name"], "phase": phase, "message": message, "hotplugVolume": {}})
+    };
+    let becomes: Vec<Value> = wanted.iter().filter(|v| is_hot(v)).map(state).collect();
+    (becomes != told).then(|| json!({"status": {"volumeStatus": becomes}}))
+}
+
 /// Sockets and memory that grow: the machine is told, and gets them by a move.
 async fn resize(world: &World, vm: &DynamicObject, instance: &DynamicObject) -> kube::Result<()> {
     for (condition, path) in BY_MOVE {

@@ -47,7 +47,7 @@ pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Resul
             world.change(Kind::Vmi, instance, &change).await?;
         }
         (Some("Running"), _) => {
-            if let Some(change) = hot::moved(instance) {
+            if let Some(change) = hot::plugged(instance).or_else(|| hot::moved(instance)) {
                 tokio::time::sleep(world.step).await;
                 world.change_as_read(Kind::Vmi, instance, change).await?;
             }
@@ -67,6 +67,7 @@ fn running(instance: &DynamicObject) -> Value {
         "phase": "Running",
         "nodeName": NODES[usize::from(first) % NODES.len()],
         "interfaces": told(instance, &cards),
+        "volumeStatus": [],
         "guestOSInfo": {
             "prettyName": "Simulated Linux",
             "name": "Simulated",

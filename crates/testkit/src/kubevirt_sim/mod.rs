@@ -41,8 +41,9 @@ pub use crds::definitions;
 use crate::Error;
 use cluster::{Kind, World};
 
-/// Annotation of a VirtualMachine that says what goes wrong: `Unschedulable`, `SlowStart` for a start of some seconds, or
-/// `Immovable` for a machine that no node can take over.
+/// Annotation of a VirtualMachine that says what goes wrong: `Unschedulable`, `SlowStart` for a start of some seconds,
+/// `Immovable` for a machine that no node can take over, `Tokenless` for one into which no disk can be plugged, or
+/// `ForgetsRestore` for one whose restore is not looked at again until somebody writes to it.
 pub const FAULT: &str = "sim.polyvirt.io/fault";
 
 /// Where the kinds come from.

@@ -28,7 +28,7 @@ use crate::kinds::{
 };
 use crate::names;
 use crate::snapshot::served;
-use crate::vm::{Core, note};
+use crate::vm::{Core, carried_out};
 
 /// A machine with much memory takes long.
 const PATIENCE: Duration = Duration::from_mins(60);
@@ -266,9 +266,7 @@ async fn finish(core: &Core, vm: &VmRef, request: Option<&RequestId>) -> Result<
         return Ok(());
     };
     let (_, found) = core.allowed(vm).await?;
-    note(core, &found, LAST_REQUEST, request.as_str())
-        .await
-        .map(drop)
+    carried_out(core, &found, request.as_str()).await
 }
 
 /// KubeVirt tells steps, not bytes.

@@ -32,7 +32,7 @@ pub(crate) use adopt::mark_claims;
 pub(crate) use create::{create, ensure_namespace};
 pub(crate) use delete::delete;
 pub(crate) use look::{describe, find, key_of, list};
-pub(crate) use power::{halt, note, power};
+pub(crate) use power::{carried_out, halt, power};
 pub(crate) use reconfigure::reconfigure;
 
 /// What every call works with.

@@ -14,6 +14,7 @@ use polyvirt_contract::Result;
 use serde_json::{Value, json};
 
 use crate::errors;
+use crate::facts::is_hot;
 use crate::kinds::{Kind, VmKey, items, text};
 use crate::map::layout::{Disk, Source};
 use crate::map::to_kubevirt::Hot;
@@ -173,15 +174,6 @@ fn left_over(vm: &Value, instance: &Value) -> Vec<String> {
 
 fn names(volumes: &[Value], name: &str) -> bool {
     volumes.iter().any(|volume| text(volume, "/name") == name)
-}
-
-fn is_hot(volume: &Value) -> bool {
-    let kinds = ["persistentVolumeClaim", "dataVolume"];
-    let flag = |kind: &&str| volume.pointer(&format!("/{kind}/hotpluggable"));
-    kinds
-        .iter()
-        .filter_map(flag)
-        .any(|flag| *flag == json!(true))
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ async fn once(core: &Core, key: &VmKey, vm: DynamicObject, request: &PowerReques
         PowerOp::Pause => pause(core, key, vm).await?,
     };
     match served {
-        Some(id) => note(core, &vm, LAST_REQUEST, id).await.map(drop),
+        Some(id) => carried_out(core, &vm, id).await,
         None => Ok(()),
     }
 }
@@ -152,13 +152,14 @@ async fn restart(
     Ok(vm)
 }
 
-/// Writes down an annotation.
-pub(crate) async fn note(
-    core: &Core,
-    vm: &DynamicObject,
-    key: &str,
-    value: &str,
-) -> Result<DynamicObject> {
+/// Writes down that a request was carried out. KubeVirt writes to the VM at such moments, and that takes nothing back.
+pub(crate) async fn carried_out(core: &Core, vm: &DynamicObject, request: &str) -> Result<()> {
+    let cluster = &core.cluster;
+    cluster.annotate(Kind::Vm, vm, LAST_REQUEST, request).await
+}
+
+/// Writes down an annotation, if nobody has changed the VM since it was read.
+async fn note(core: &Core, vm: &DynamicObject, key: &str, value: &str) -> Result<DynamicObject> {
     let change = json!({"metadata": {"annotations": {key: value}}});
     core.cluster.patch(Kind::Vm, vm, change).await
 }

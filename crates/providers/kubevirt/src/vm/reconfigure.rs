@@ -14,6 +14,7 @@ use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
 use serde_json::Value;
 
 use crate::cluster::Others;
+use crate::errors;
 use crate::facts::{Fact, claim_bytes, has_condition};
 use crate::kinds::{IDENTITY, Kind, VmKey, items, label, owner, text};
 use crate::map::layout::Disk;
@@ -258,7 +259,23 @@ async fn arrive(core: &Core, key: &VmKey, applied: &DynamicObject) -> Result<()>
         answer = core.until(Kind::Vmi, key, ARRIVAL, there) => answer,
         answer = core.until(Kind::Vm, key, ARRIVAL, waits) => answer,
     };
-    give_up(answer)
+    give_up(answer)?;
+    plugged(core, key).await
+}
+
+/// A disk that KubeVirt was told to plug in, and that is not in the machine by now, is not there: who looks for it in the guest
+/// must know why.
+async fn plugged(core: &Core, key: &VmKey) -> Result<()> {
+    let Some(instance) = core.cluster.get(Kind::Vmi, key).await? else {
+        return Ok(());
+    };
+    let Some(Fact::Instance(facts)) = Fact::read(Kind::Vmi, &instance) else {
+        return Ok(());
+    };
+    match facts.coming.first() {
+        Some((disk, said)) if facts.is_up() => Err(errors::not_plugged(key, disk, said)),
+        _ => Ok(()),
+    }
 }
 
 /// Waits until KubeVirt has struck the cards that leave from the VM, which it does after they are out of the machine: so long the

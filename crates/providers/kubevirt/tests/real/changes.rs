@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use kube::api::{Patch, PatchParams};
 use polyvirt_contract::Provider as _;
 use polyvirt_contract::model::{CreateVm, DiskSpec, NicSpec, PowerOp, PowerState, VmRef, VmState};
+use polyvirt_contract::watch::TaskState;
 use polyvirt_testkit::ControlPlane;
 use polyvirt_testkit::kubevirt_sim::FAULT;
 use serde_json::{Value, json};
@@ -156,6 +157,25 @@ async fn a_machine_grows_while_it_runs_and_shrinks_when_it_restarts() {
     let state = change(&lab, &vm, &wish).await;
     assert_eq!(state.cpu, 3, "KubeVirt takes nothing from it");
     assert_eq!(state.restart_required, ["spec.resources.cpu"]);
+}
+
+/// A disk that KubeVirt takes note of and never plugs in is not told as one that is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_never_comes_is_told() {
+    let lab = Lab::new().await;
+    let mut wish = lab.wish("web");
+    let vm = lab.running(wish.clone()).await;
+    let fault = json!({"metadata": {"annotations": {FAULT: "Tokenless"}}});
+    lab.change("VirtualMachineInstance", "web", fault).await;
+    wish.disks = vec![disk("data", 1)];
+    let task = lab.provider.reconfigure(&vm, wish).await.expect("taken");
+    let task = task.expect("it is under way");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let state = lab.provider.task_status(&task).await.expect("known");
+    assert!(matches!(state, TaskState::Running { .. }), "{state:?}");
+    let well = json!({"metadata": {"annotations": {FAULT: null}}});
+    lab.change("VirtualMachineInstance", "web", well).await;
+    lab.done(Some(task)).await;
 }
 
 /// KubeVirt gives processors by a move, and a machine that cannot move waits for them.

@@ -5,17 +5,15 @@ use polyvirt_contract::model::{
 };
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Provider, ProviderError};
-use polyvirt_testkit::ControlPlane;
 use serde_json::json;
 
-use crate::lab::{Lab, PATIENCE, provider_on};
+use crate::lab::{Lab, patience};
 
 /// Images in the namespace of the test.
 async fn lab() -> Lab {
     let mut lab = Lab::new().await;
-    let plane: &ControlPlane = polyvirt_testkit::shared().await.expect("a control plane");
     let url = format!("kubevirt://kubeconfig?imagesNamespace={}", lab.namespace);
-    lab.provider = provider_on(plane, &url).await;
+    lab.provider = lab.another(&url).await;
     lab
 }
 
@@ -46,7 +44,7 @@ async fn prepared(lab: &Lab, request: PrepareImage) -> Result<PreparedImage, Pro
             TaskState::Failed(error) => return Err(error),
             TaskState::Succeeded => break,
         }
-        assert!(begin.elapsed() < PATIENCE, "it never ends");
+        assert!(begin.elapsed() < patience(), "it never ends");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     Ok(image)
@@ -135,7 +133,7 @@ async fn a_volume_of_somebody_else_is_used_and_stays() {
             Ok(image) => break image,
             Err(error) => assert_eq!(error.kind, ErrorKind::Precondition, "{error}"),
         }
-        assert!(begin.elapsed() < PATIENCE, "it is never filled");
+        assert!(begin.elapsed() < patience(), "it is never filled");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     };
     assert_eq!(image.path, format!("{}/golden", lab.namespace));

@@ -135,6 +135,14 @@ impl Lab {
         }
     }
 
+    /// Another provider of the same cluster.
+    pub async fn another(&self, url: &str) -> Arc<Kubevirt> {
+        match std::env::var(REAL_CLUSTER) {
+            Ok(path) => provider_with(std::fs::read(path).expect("a kubeconfig"), url).await,
+            Err(_) => provider_on(shared().await, url).await,
+        }
+    }
+
     async fn in_cluster(path: &Path) -> Self {
         let kubeconfig = std::fs::read(path).expect("a kubeconfig");
         let read = kube::config::Kubeconfig::read_from(path).expect("a kubeconfig");

@@ -7,7 +7,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use kube::api::DeleteParams;
 use polyvirt_api::kubevirt::{Attachment, KubevirtOptions, NetworkOption};
 use polyvirt_contract::model::{
-    ConsoleKind, DiskSpec, NicSpec, PowerOp, PowerState, Stage, UserData, VmRef,
+    ConsoleKind, DiskSpec, NicSpec, PowerOp, PowerState, SnapshotRequest, Stage, UserData, VmRef,
 };
 use polyvirt_contract::watch::VmEvent;
 use polyvirt_contract::{ErrorKind, Extension, Provider};
@@ -336,4 +336,22 @@ async fn what_a_vm_uses_is_told() {
     lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
     let all = lab.provider.usage().await.expect("told");
     assert!(all.iter().all(|used| used.id != vm.id));
+}
+
+/// KubeVirt does not see that a claim which it has deleted is gone, and may wait for minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_that_kubevirt_forgets_is_done_all_the_same() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let request = SnapshotRequest {
+        name_hint: "before".to_owned(),
+        ..SnapshotRequest::default()
+    };
+    let taken = lab.provider.snapshot_create(&vm, request).await;
+    let taken = taken.expect("taken");
+    lab.done(taken.task).await;
+    let fault = json!({"metadata": {"annotations": {FAULT: "ForgetsRestore"}}});
+    lab.change("VirtualMachine", "web", fault).await;
+    let back = lab.provider.snapshot_revert(&vm, &taken.id).await;
+    lab.done(back.expect("accepted")).await;
 }

@@ -2,13 +2,15 @@
 
 use futures::StreamExt as _;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use polyvirt_contract::model::{MigrateVm, MigrationPhase, PowerState};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{ErrorKind, Provider, RequestId, TaskId};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
-use crate::lab::{Lab, PATIENCE, synced};
+use crate::lab::{Lab, patience, synced};
 
 const NODES: [&str; 2] = ["sim-node-1", "sim-node-2"];
 
@@ -39,7 +41,7 @@ async fn ended(lab: &Lab, task: Option<TaskId>) -> TaskState {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, waiting)
+    tokio::time::timeout(patience(), waiting)
         .await
         .expect("an end")
 }
@@ -71,7 +73,7 @@ async fn a_machine_moves_once_and_runs_on() {
         }
         panic!("the stream ended");
     };
-    let state = tokio::time::timeout(PATIENCE, told).await.expect("told");
+    let state = tokio::time::timeout(patience(), told).await.expect("told");
     assert_eq!(state.power, PowerState::On);
     // A reply that was lost: the same request again is done, though the machine would now move back to nowhere.
     let again = lab
@@ -86,6 +88,33 @@ async fn a_machine_moves_once_and_runs_on() {
 }
 
 /// All policies of the cluster that were made here.
+/// KubeVirt writes to a VirtualMachine whenever its machine changes: a move that is over is not undone by that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_others_write_to_moves_all_the_same() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let (api, stop) = (lab.api("VirtualMachine"), CancellationToken::new());
+    let stopped = stop.clone();
+    let others = tokio::spawn(async move {
+        let mut writes = 0_u32;
+        while !stopped.is_cancelled() {
+            writes += 1;
+            let note = json!({"metadata": {"annotations": {"others/wrote": writes.to_string()}}});
+            let patch = Patch::Merge(note);
+            let wrote = api.patch("web", &PatchParams::default(), &patch).await;
+            wrote.expect("written");
+        }
+    });
+    for request in ["there", "back", "again"] {
+        let target = other(&lab.state(&vm).await.host);
+        let task = lab.provider.migrate(&vm, to(target, request)).await;
+        let end = ended(&lab, task.expect("accepted")).await;
+        assert_eq!(end, TaskState::Succeeded);
+    }
+    stop.cancel();
+    others.await.expect("it ended");
+}
+
 async fn policies(lab: &Lab) -> Vec<String> {
     let kind = GroupVersionKind::gvk("migrations.kubevirt.io", "v1alpha1", "MigrationPolicy");
     let kind = ApiResource::from_gvk_with_plural(&kind, "migrationpolicies");
