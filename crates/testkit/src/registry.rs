@@ -45,7 +45,10 @@ pub struct Registry(Arc<Mutex<State>>);
 /// `sha256:…`.
 pub fn digest(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let hex: String = digits
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect();
     format!("sha256:{hex}")
 }
 

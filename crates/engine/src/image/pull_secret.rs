@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn found(auths: serde_json::Value, image: &str) -> Result<String, String> {
+    fn found(auths: &serde_json::Value, image: &str) -> Result<String, String> {
         authorization(&json!({ "auths": auths }).to_string(), image)
     }
 
@@ -146,14 +146,14 @@ mod tests {
             ("quay.example/team/x:1", "Basic YTpi"),
             ("quay.example:5000/team/x:1", "Basic cG9ydA=="),
         ] {
-            assert_eq!(found(auths.clone(), image).as_deref(), Ok(told), "{image}");
+            assert_eq!(found(&auths, image).as_deref(), Ok(told), "{image}");
         }
     }
 
     #[test]
     fn what_is_missing_is_told_without_what_is_there() {
         let why = found(
-            json!({"quay.example": {"auth": "c2VjcmV0"}}),
+            &json!({"quay.example": {"auth": "c2VjcmV0"}}),
             "r.example/x:1",
         );
         let why = why.unwrap_err();
@@ -161,7 +161,7 @@ mod tests {
             why.contains("--docker-server=r.example") && !why.contains("c2Vj"),
             "{why}"
         );
-        let why = found(json!({"r.example": {}}), "r.example/x:1").unwrap_err();
+        let why = found(&json!({"r.example": {}}), "r.example/x:1").unwrap_err();
         assert!(why.contains("--docker-password"), "{why}");
         let why = authorization("secret", "r.example/x:1").unwrap_err();
         assert!(

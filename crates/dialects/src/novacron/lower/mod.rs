@@ -172,7 +172,9 @@ pub fn schedule_name(vm: &str) -> String {
 
 fn parts(vm: &VirtualMachine, name: &str) -> Result<Parts, LowerError> {
     let (spec, inner) = (&vm.spec, &*vm.spec.template.spec);
-    let mut ignored = Vec::new();
+    let mut ignored: Vec<_> = policies::idle(spec.snapshot_policy.as_ref())
+        .into_iter()
+        .collect();
     affinity::check(inner.affinity.as_deref())?;
     Ok(Parts {
         class: size::class(&inner.resources)?,

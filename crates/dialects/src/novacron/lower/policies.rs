@@ -17,6 +17,15 @@ pub(super) fn schedule_name(vm: &str) -> String {
     shortened(&format!("{vm}-scheduled"), 253)
 }
 
+/// What of a snapshot policy does nothing: how many are kept, where none are taken.
+pub(super) fn idle(policy: Option<&SnapshotPolicy>) -> Option<String> {
+    let policy = policy?;
+    let schedule = policy.schedule.as_deref().unwrap_or_default();
+    let counts = policy.retention.is_some_and(|count| count != 0);
+    let idle = counts && schedule.trim().is_empty();
+    idle.then(|| "spec.snapshotPolicy.retention".to_owned())
+}
+
 /// The schedule, if there is one.
 pub(super) fn snapshot(
     vm: &str,

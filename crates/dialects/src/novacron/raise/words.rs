@@ -1,7 +1,12 @@
 //! What the engine says of the VirtualMachine that was made, in the fields that the user has written.
 
 /// Whole fields, and what stands for them.
-const WHOLE: [(&str, &str); 4] = [
+const WHOLE: [(&str, &str); 6] = [
+    ("spec.placement.affinity", "spec.template.spec.affinity"),
+    (
+        "spec.placement.nodeSelector",
+        "spec.template.spec.nodeSelector",
+    ),
     (
         "spec.imagePullPolicy",
         "spec.template.spec.image.pullPolicy",
@@ -27,12 +32,12 @@ pub(super) fn in_their_words(message: &str) -> String {
     let Some((field, rest)) = message.split_once(": ") else {
         return message;
     };
-    if field.starts_with(NOBODYS) {
-        return rest.to_owned();
-    }
     let whole = WHOLE.iter().find(|(ours, _)| field.starts_with(ours));
     if let Some((_, theirs)) = whole {
         return format!("{theirs}: {rest}");
+    }
+    if field.starts_with(NOBODYS) {
+        return rest.to_owned();
     }
     let begins =
         |(ours, theirs): &(&str, &str)| Some(format!("{theirs}{}", field.strip_prefix(ours)?));
@@ -65,6 +70,10 @@ mod tests {
             (
                 "spec.placement.host: There is no host x",
                 "There is no host x",
+            ),
+            (
+                "spec.placement.affinity: No such label",
+                "spec.template.spec.affinity: No such label",
             ),
             (
                 "spec.imagePullPolicy: The image is not here",

@@ -316,6 +316,14 @@ fn a_snapshot_policy_becomes_a_schedule() {
     for none in [json!({}), json!({"retention": 3}), json!({"schedule": " "})] {
         assert_eq!(policy(none).unwrap().snapshot, None);
     }
+    let idle = policy(json!({"retention": 3})).unwrap().ignored;
+    assert_eq!(idle, ["spec.snapshotPolicy.retention"]);
+    assert!(
+        policy(json!({"schedule": "@daily", "retention": 3}))
+            .unwrap()
+            .ignored
+            .is_empty()
+    );
     let all = policy(json!({"schedule": "@daily", "retention": 0}))
         .unwrap()
         .snapshot
