@@ -6,6 +6,7 @@
 //! * [`many`]: many Machines in three clusters, of which one is sick.
 //! * [`migration`]: VMs that another operator made.
 //! * [`drift`]: VMs that somebody changes in their cluster.
+//! * [`edits`]: Machines that somebody edits, field by field.
 #![allow(
     clippy::pedantic,
     clippy::unwrap_used,
@@ -16,6 +17,7 @@
 )]
 
 mod drift;
+mod edits;
 mod fleet;
 mod log;
 mod manager;
