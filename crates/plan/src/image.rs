@@ -46,6 +46,11 @@ pub fn fingerprint(spec: &VMImageSpec) -> String {
     if spec.prepare.as_ref().is_some_and(|p| p.force) {
         text.push_str(" anew");
     }
+    digest(&text)
+}
+
+/// Tells one text from another.
+pub(crate) fn digest(text: &str) -> String {
     format!("{:016x}", fnv1a(text.as_bytes()))
 }
 

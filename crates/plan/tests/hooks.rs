@@ -63,6 +63,7 @@ fn case(power: PowerState, wanted: DesiredPower, on_failure: HookFailurePolicy) 
                 reached: Some(1),
                 power: None,
                 shape: Some(desired.shape()),
+                options: None,
             },
             ..Record::default()
         },

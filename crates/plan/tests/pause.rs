@@ -30,6 +30,7 @@ fn step(case: &Case, extensions: &[Extension], on_power_drift: OnDrift) -> Step 
             reached: Some(1),
             power: case.applied,
             shape: Some(desired.shape()),
+            options: None,
         },
         ..Record::default()
     };

@@ -54,6 +54,7 @@ fn created() -> Record {
             reached: Some(3),
             power: Some(DesiredPower::On),
             shape: Some(shape),
+            options: None,
         },
         ..Record::default()
     }

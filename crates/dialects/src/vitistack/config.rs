@@ -95,6 +95,8 @@ pub fn raise(config: &KubevirtConfig, provider: Option<&Provider>) -> KubevirtCo
     let told = provider.and_then(|p| p.status.clone()).unwrap_or_default();
     let found = told.version.as_deref().and_then(KubevirtVersion::parse);
     let error = told.last_error.unwrap_or_default();
+    // What was refused before anybody was asked is an error too.
+    let refused = Some(message.clone()).filter(|_| phase == FAILED);
     KubevirtConfigStatus {
         phase: Some(phase.to_owned()),
         status: Some(status.to_owned()),
@@ -103,7 +105,9 @@ pub fn raise(config: &KubevirtConfig, provider: Option<&Provider>) -> KubevirtCo
         created: created.map(|time| time.0.to_string()),
         kubevirt_version: found.as_ref().map(|found| found.version.clone()),
         api_versions: found.map(|found| found.api_versions).unwrap_or_default(),
-        last_error: Some(error.message).filter(|text| !text.is_empty()),
+        last_error: Some(error.message)
+            .filter(|text| !text.is_empty())
+            .or(refused),
         last_error_time: error.time,
         latency_ms: told.latency_ms,
         provider_ref: provider.and_then(|p| p.metadata.name.clone()),
@@ -273,7 +277,12 @@ mod tests {
             let raised = raise(&config(None), provider.as_ref());
             assert_eq!(raised.phase.as_deref(), Some(phase));
             assert_eq!(raised.status.as_deref(), Some(status));
+            assert_eq!(raised.last_error.is_some(), provider.is_some(), "{phase}");
         }
+        let mut refused = provider(Some("False"));
+        refused.status.as_mut().unwrap().last_error = None;
+        let raised = raise(&config(None), Some(&refused));
+        assert_eq!(raised.last_error, raised.message);
         let raised = raise(&config(None), Some(&provider(Some("True"))));
         assert_eq!(raised.kubevirt_version.as_deref(), Some("v1.8.4"));
         assert_eq!(raised.api_versions, ["v1", "v1alpha3"]);

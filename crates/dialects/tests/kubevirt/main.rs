@@ -7,6 +7,7 @@
 //! * [`migration`]: VMs that another operator made.
 //! * [`walk`]: Machines of every form from their beginning to their end; also with a real KubeVirt.
 //! * [`drift`]: VMs that somebody changes in their cluster.
+//! * [`edits`]: Machines that somebody edits, field by field.
 #![allow(
     clippy::pedantic,
     clippy::unwrap_used,
@@ -17,6 +18,7 @@
 )]
 
 mod drift;
+mod edits;
 mod fleet;
 mod log;
 mod manager;

@@ -105,10 +105,12 @@ impl Pass<'_> {
     }
 
     fn reconfigure_accepted(&mut self) {
-        self.record.applied.shape = self.desired.as_ref().ok().map(Desired::shape);
+        let desired = self.desired.as_ref().ok();
+        self.record.applied.shape = desired.map(Desired::shape);
+        self.record.applied.options = desired.and_then(Desired::options);
         self.notes.push(Note::normal(
             Reason::Reconfigured,
-            "The change of size, disks or networks was accepted",
+            "The change of size, disks, networks or options was accepted",
         ));
     }
 

@@ -37,6 +37,7 @@ impl Pass<'_> {
                 self.record.id = Some(created.id);
                 self.record.applied = Applied {
                     shape: self.shape_made(),
+                    options: self.desired.as_ref().ok().and_then(Desired::options),
                     ..Applied::default()
                 };
                 self.accepted(OperationKind::Create, created.task)

@@ -95,6 +95,7 @@ impl Pass<'_> {
         {
             self.record.applied.shape = Some(desired.shape());
         }
+        self.record.applied.options = desired.options();
     }
 
     /// Drift elsewhere changes nothing about what waits for a restart.

@@ -52,7 +52,11 @@ impl Pass<'_> {
     fn doubt_shape(&mut self) {
         match self.record.operation.as_ref().map(|o| o.kind) {
             // Unlike everything, so that the change is sent again unless the VM shows it.
-            Some(OperationKind::Reconfigure) => self.record.applied.shape = Some(Shape::default()),
+            Some(OperationKind::Reconfigure) => {
+                let options = &mut self.record.applied.options;
+                *options = options.take().map(|_| String::new());
+                self.record.applied.shape = Some(Shape::default());
+            }
             Some(OperationKind::Create) => self.record.applied.shape = None,
             _ => {}
         }

@@ -7,6 +7,7 @@ use polyvirt_api::infra::PlacementStatus;
 use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_contract::{Capabilities, Extension, Features, Identity, RequestId, TaskId, VmId};
 
+use crate::image;
 use crate::problem::Problem;
 use crate::virtual_machine::hooks::{Hooks, Runs};
 use crate::virtual_machine::revert::{RevertWish, Reverted};
@@ -190,6 +191,9 @@ pub struct Applied {
     pub power: Option<DesiredPower>,
     /// Size, disks and networks; `None` while it is not known whose doing they are.
     pub shape: Option<Shape>,
+    /// A digest of the options that only the hypervisor understands, as they were sent last. The VM does not show them, so this is
+    /// kept while a change is under way, and what is not sure is sent again.
+    pub options: Option<String>,
 }
 
 /// The parts of a VM that can be changed after it was created.
@@ -311,6 +315,18 @@ pub enum ImageReadiness {
 }
 
 impl Desired {
+    /// What only the hypervisor understands, and the firmware beside it, in a form that can be compared and stored; `None` for a
+    /// class without such options.
+    pub fn options(&self) -> Option<String> {
+        let class = &self.vm.class;
+        if class.extra_config.is_empty() {
+            return None;
+        }
+        let secure = class.security.as_ref().is_some_and(|s| s.secure_boot);
+        let text = format!("{:?} {:?} {secure}", class.extra_config, class.firmware);
+        Some(image::digest(&text))
+    }
+
     /// The parts that can be changed later, in a form that can be compared and stored.
     pub fn shape(&self) -> Shape {
         Shape {

@@ -134,6 +134,7 @@ fn applied_from(applied: &api::AppliedState) -> Applied {
         reached: applied.generation,
         power: applied.power_state.map(power),
         shape,
+        options: applied.options.clone(),
     }
 }
 
@@ -173,6 +174,7 @@ fn applied_state(applied: &Applied) -> api::AppliedState {
     let mut state = api::AppliedState {
         generation: applied.reached,
         power_state: applied.power.map(power_word),
+        options: applied.options.clone(),
         ..api::AppliedState::default()
     };
     if let Some(shape) = &applied.shape {
@@ -270,6 +272,7 @@ mod tests {
                     disks: vec![("data".into(), 5)],
                     networks: vec!["eth0".into()],
                 }),
+                options: Some("0a".into()),
             },
             operation: Some(Operation {
                 kind: OperationKind::Reconfigure,

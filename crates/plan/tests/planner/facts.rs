@@ -258,6 +258,7 @@ pub fn record() -> impl Strategy<Value = Record> {
                 reached,
                 power,
                 shape,
+                options: None,
             },
             operation,
             ..Record::default()

@@ -120,37 +120,39 @@ fn asks_where_to_go(machine: &Machine) {
 }
 
 fn uid(machine: &Machine) -> String {
-    let words = ["get", "vmi/vm-database", "-o", "jsonpath={.metadata.uid}"];
+    let words = ["get", "vm/vm-database", "-o", "jsonpath={.metadata.uid}"];
     of_cluster(machine, "cluster-west", &words)
 }
 
-/// The API server of one cluster is stopped. Its Machine says so, and the other cluster's Machine is not kept from anything.
+/// The API server of one cluster is gone. Its Machine is not taken for gone, and says what an edit of it waits for; the other
+/// cluster's Machine is not kept from anything.
 fn loses_a_cluster(machine: &Machine) {
     kill(process_of(machine, "cluster-west/kube-apiserver"));
     stands(machine, "cluster-west", "Failed");
+    let row = machine.kubectl(&["get", "machine/database"]);
+    assert!(row.contains("Running   Running"), "{row}");
+    power(machine, "database", "Off");
     waits(
         machine,
         "database",
         ".status.failureReason",
         "KubeVirtApiError",
     );
-    let words = [
-        "get",
-        "machine/database",
-        "-o",
-        "jsonpath={.status.phase} {.status.message}",
-    ];
-    let told = machine.kubectl(&words);
-    assert!(
-        told.starts_with("Running Failed to get VirtualMachine from remote cluster: "),
-        "{told}"
-    );
-    let stop = machine.run(&["vm", "stop", "frontend", "--wait"]);
-    assert!(said(&stop, 0).contains("stop done"));
+    let told = "jsonpath={.status.phase} {.status.message}";
+    let told = machine.kubectl(&["get", "machine/database", "-o", told]);
+    let words = "Running Failed to get VirtualMachine from remote cluster: ";
+    assert!(told.starts_with(words), "{told}");
+    power(machine, "frontend", "Off");
     waits(machine, "frontend", ".status.phase", "Stopped");
     stands(machine, "cluster-east", "Ready");
     let status = said(&machine.run(&["status"]), 1);
     assert!(status.contains("`polyvirt up` starts it"), "{status}");
+}
+
+fn power(machine: &Machine, name: &str, state: &str) {
+    let word = format!("vitistack.io/power-state={state}");
+    let object = format!("machine/{name}");
+    machine.kubectl(&["annotate", &object, &word]);
 }
 
 fn process_of(machine: &Machine, name: &str) -> i32 {
@@ -163,7 +165,7 @@ fn process_of(machine: &Machine, name: &str) -> i32 {
 
 fn kill(pid: i32) {
     let process = Pid::from_raw(pid).unwrap();
-    kill_process(process, Signal::TERM).unwrap();
+    kill_process(process, Signal::KILL).unwrap();
     let there = format!("/proc/{pid}");
     let begin = Instant::now();
     while Path::new(&there).exists() {
@@ -172,14 +174,13 @@ fn kill(pid: i32) {
     }
 }
 
-/// `polyvirt up` starts what is missing, without being told of KubeVirt again.
+/// `polyvirt up` starts what is missing, without being told of KubeVirt again, and what was asked for meanwhile is done.
 fn comes_back(machine: &Machine) {
     let text = said(&machine.up(), 0);
     assert!(text.contains("cluster-west           ready"), "{text}");
     assert!(text.contains("cluster-east           runs"), "{text}");
     stands(machine, "cluster-west", "Ready");
-    let healthy = r#"--for=jsonpath={.status.conditions[?(@.type=="Ready")].status}=True"#;
-    machine.kubectl(&["wait", "machine/database", healthy, PATIENCE]);
+    waits(machine, "database", ".status.phase", "Stopped");
 }
 
 fn takes_machines_down(machine: &Machine) {

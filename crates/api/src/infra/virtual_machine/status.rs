@@ -190,6 +190,9 @@ pub struct AppliedState {
     /// The tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// A digest of the options that only the hypervisor understands (class.extraConfig, and the firmware beside them).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<String>,
 }
 
 /// A disk as it was reached.

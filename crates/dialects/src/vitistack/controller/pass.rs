@@ -21,7 +21,7 @@ use crate::shared::desk::Claim;
 use crate::shared::made;
 use crate::vitistack::assign::{AssignError, Assignment, Chosen, Sighting, assign};
 use crate::vitistack::lower::{
-    ConfigMaps, Lowered, Surroundings, config_maps, is_owned, lower, medium,
+    ConfigMaps, Lowered, Presence, Surroundings, config_maps, is_owned, lower, medium,
 };
 use crate::vitistack::network_configuration::{desired, is_of, known_macs, says_the_same};
 use crate::vitistack::raise::Trouble;
@@ -172,6 +172,7 @@ impl<'a> Pass<'a> {
             cluster: self.controller.cluster.get().and_then(|c| c.as_deref()),
             before: before.as_ref(),
             root_bytes: vm.and_then(root_bytes),
+            presence: presence(vm),
             medium: self.medium(before.as_ref())?,
         };
         Ok(lower(&self.machine, &around).map_err(Trouble::from)?)
@@ -302,6 +303,15 @@ impl<'a> Pass<'a> {
 fn options_of(vm: &VirtualMachine) -> Option<KubevirtOptions> {
     let class = vm.spec.class.as_ref()?;
     KubevirtOptions::of(&class.extra_config).ok()
+}
+
+/// Whether the hypervisor has the VM.
+fn presence(vm: Option<&VirtualMachine>) -> Presence {
+    let status = vm.and_then(|vm| vm.status.as_ref());
+    match status.and_then(|status| status.id.as_ref()) {
+        Some(_) => Presence::There,
+        None => Presence::Absent,
+    }
 }
 
 /// How big the disk is that the VM boots from, as it was written before.

@@ -4,9 +4,9 @@ use polyvirt_api::infra::DiskSpec;
 use polyvirt_api::kubevirt::{DiskOption, KubevirtOptions};
 use polyvirt_api::vitistack::{Machine, MachineDisk, MachineSpec};
 
-use super::Surroundings;
 use super::error::LowerError;
 use super::size::{Size, binary_quantity, bytes};
+use super::{Presence, Surroundings};
 use crate::shared::names::label;
 use crate::vitistack::settings::Settings;
 
@@ -57,6 +57,8 @@ impl LoweredDisk {
     pub(super) fn as_root(&self) -> DiskOption {
         DiskOption {
             name: Some(self.name.clone()),
+            // The first disk has no entry of its own in a VirtualMachine that would show that it is to grow.
+            size_bytes: Some(self.bytes),
             ..self.option()
         }
     }
@@ -97,6 +99,7 @@ pub fn resolve(
     }
     let boot = boot_disk(&mut drafts, around);
     drafts[..=boot].rotate_right(1);
+    check_growth(&drafts, around)?;
     let naming = Naming::of(machine, around.before);
     let disks: Vec<_> = drafts
         .into_iter()
@@ -193,6 +196,28 @@ fn boot_disk(drafts: &mut Vec<Draft>, around: &Surroundings<'_>) -> usize {
         }
         _ => usual,
     }
+}
+
+/// The engine would refuse a disk that shrinks, by the name of a field that a Machine does not have.
+fn check_growth(drafts: &[Draft], around: &Surroundings<'_>) -> Result<(), LowerError> {
+    let there = around
+        .root_bytes
+        .filter(|_| around.presence == Presence::There);
+    let (Some(there), Some(draft)) = (there, drafts.first()) else {
+        return Ok(());
+    };
+    let Some(wanted) = draft.bytes.filter(|wanted| *wanted < there) else {
+        return Ok(());
+    };
+    let message = format!(
+        "A disk cannot shrink, and this one has {}, not {}. Write {0} or more; or give the Machine another disk",
+        binary_quantity(there),
+        binary_quantity(wanted)
+    );
+    Err(LowerError::invalid(
+        format!("{}.size", draft.field),
+        message,
+    ))
 }
 
 /// Whether the VM boots from a disk.

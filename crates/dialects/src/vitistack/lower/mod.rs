@@ -76,8 +76,19 @@ pub struct Surroundings<'a> {
     pub before: Option<&'a KubevirtOptions>,
     /// Bytes of the disk that it boots from, as they were written before.
     pub root_bytes: Option<u64>,
+    /// Whether there is a VM, whose disks can only grow.
+    pub presence: Presence,
     /// Bytes of its installation medium, where the server of that has told.
     pub medium: Option<u64>,
+}
+
+/// Whether a Machine has a VM already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It has.
+    There,
+    /// Not yet.
+    Absent,
 }
 
 /// What a Machine becomes.

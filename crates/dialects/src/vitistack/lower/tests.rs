@@ -83,6 +83,11 @@ impl World {
                 cluster: Some("cluster-uid"),
                 before: self.before.as_ref(),
                 root_bytes: self.root_bytes,
+                presence: if self.root_bytes.is_some() {
+                    Presence::There
+                } else {
+                    Presence::Absent
+                },
                 medium: None,
             },
         )

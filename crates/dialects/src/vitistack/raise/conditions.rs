@@ -60,10 +60,10 @@ pub(super) fn fill(status: &mut MachineStatus, facts: &Facts<'_>, phase: &str) {
         ready(status, facts, vm),
         virtual_machine(status, there, phase),
         storage(status, there, phase),
-        network(facts),
         infrastructure(there),
     ];
-    for finding in findings {
+    let networks = network(status, facts);
+    for finding in findings.into_iter().chain(networks) {
         set(&mut status.conditions, finding, facts);
     }
     let passing = [
@@ -166,7 +166,8 @@ fn storage(status: &MachineStatus, there: Presence, phase: &str) -> Finding {
     }
 }
 
-fn network(facts: &Facts<'_>) -> Finding {
+/// `None` if nothing new is known: what stands in the way of an edit is no news of networks that are there.
+fn network(status: &MachineStatus, facts: &Facts<'_>) -> Option<Finding> {
     let about_network = facts.trouble.filter(|t| t.network().is_some());
     let (truth, reason, message) = match (about_network, facts.lowered) {
         (Some(trouble), _) => {
@@ -177,17 +178,18 @@ fn network(facts: &Facts<'_>) -> Finding {
             let message = format!("{} network interfaces", lowered.nics.len());
             (Truth::True, Reason::NetworkConfigured, message)
         }
+        (None, None) if status.conditions.iter().any(|c| c.type_ == NETWORK_READY) => return None,
         (None, None) => {
             let message = "The networks were not looked at yet".to_owned();
             (Truth::Unknown, Reason::VMCreating, message)
         }
     };
-    Finding {
+    Some(Finding {
         kind: NETWORK_READY,
         truth,
         reason,
         message,
-    }
+    })
 }
 
 fn infrastructure(there: Presence) -> Finding {

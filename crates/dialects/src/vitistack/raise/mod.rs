@@ -156,6 +156,10 @@ fn message(facts: &Facts<'_>, failure: Option<&(Reason, String)>) -> String {
         return text.clone();
     }
     let status = facts.vm.and_then(|vm| vm.status.as_ref());
+    let goes = status.is_some_and(|s| s.phase == Some(VMPhase::Deleting));
+    if facts.machine.metadata.deletion_timestamp.is_some() && !goes {
+        return "The VirtualMachine is being deleted".to_owned();
+    }
     let told = status.and_then(|s| s.message.clone());
     told.unwrap_or_else(|| "The VirtualMachine is being made".to_owned())
 }

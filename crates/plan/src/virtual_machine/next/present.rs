@@ -89,6 +89,9 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
     if edited && !(found.is_empty() && tells_shape(vm) && !something_waits) {
         return Some(Step::Reconfigure);
     }
+    if has_other_options(facts, desired) {
+        return Some(Step::Reconfigure);
+    }
     let first_time = facts.record.applied.shape.is_none();
     if first_time && facts.object.origin == Origin::Created && !tells_shape(vm) {
         // We made it, but nobody remembers with what, and the provider does not tell.
@@ -102,6 +105,14 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
         (false, OnDrift::Report) => false,
     };
     open.then_some(Step::Reconfigure)
+}
+
+/// Whether the options were edited since they were sent. The VM shows none of them. One of which nobody knows what it was made with
+/// has those that are declared.
+fn has_other_options(facts: &Facts<'_>, desired: &Desired) -> bool {
+    let applied = &facts.record.applied;
+    let unknown = applied.shape.is_none() && applied.options.is_none();
+    !unknown && applied.options != desired.options()
 }
 
 /// A difference that the provider, or where it does not tell the last pass, has already said a restart will mend.

@@ -100,14 +100,13 @@ fn an_edit_never_takes_the_disk_that_it_boots_from() {
         (template("small"), both.clone()),
         (template("large"), vec![("root", "web-root", 80), both[1]]),
         (json!({}), vec![both[0]]),
-        // Who writes a size means it; that it is too small is told by the engine.
-        (
-            json!({"template": "small", "disks": [{"name": "root", "size": "10Gi"}]}),
-            vec![("root", "web-root", 10)],
-        ),
     ] {
         assert_eq!(claims(&by_template.spec(edit.clone())), expected, "{edit}");
     }
+    // Who writes a size means it.
+    let smaller = json!({"template": "small", "disks": [{"name": "root", "size": "10Gi"}]});
+    let error = by_template.error(smaller).to_string();
+    assert!(error.starts_with("spec.disks[0].size: "), "{error}");
     let listed = with_vm(json!({"disks": [{"name": "sys", "sizeGB": 9, "boot": true}]}));
     let other = json!({"disks": [{"name": "new", "sizeGB": 3, "boot": true}]});
     let expected = [("sys", "web", 9), ("new", "web-new", 3)];
