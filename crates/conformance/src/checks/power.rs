@@ -118,10 +118,6 @@ async fn reboot_once(lab: &Lab) -> Checked {
         let task = lab.provider().power(&vm, reboot.clone()).await?;
         lab.done(task).await?;
         let after = lab.quiet(&vm.id).await?;
-        ensure!(
-            after.power == PowerState::On,
-            "the same request switched the VM again: {after:?}"
-        );
         if after.revision == before.revision {
             return Ok(());
         }

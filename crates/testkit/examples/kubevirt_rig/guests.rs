@@ -41,8 +41,17 @@ pub async fn pass(world: Arc<World>, guest: Arc<DynamicObject>) -> kube::Result<
 }
 
 async fn stop(world: &World, guest: &DynamicObject) -> kube::Result<()> {
-    let change = json!({"status": {"phase": "Succeeded"}});
+    let times = reached(guest, "Succeeded");
+    let change = json!({"status": {"phase": "Succeeded", "phaseTransitionTimestamps": times}});
     world.change(GUEST, guest, change).await
+}
+
+/// When it came to each phase. virt-controller takes a guest of which nobody says that it ran for one that failed to start, and
+/// waits before it starts the next.
+fn reached(guest: &DynamicObject, phase: &str) -> Vec<Value> {
+    let mut all = list(guest, "/status/phaseTransitionTimestamps");
+    all.push(json!({"phase": phase, "phaseTransitionTimestamp": now()}));
+    all
 }
 
 /// Where the pods of a guest have nothing left to do.
@@ -99,6 +108,7 @@ fn up(guest: &DynamicObject) -> Value {
     let yes = ["LiveMigratable", "StorageLiveMigratable", "AgentConnected"];
     let told = json!({
         "phase": "Running",
+        "phaseTransitionTimestamps": reached(guest, "Running"),
         "machine": {"type": text(guest, "/spec/domain/machine/type")},
         "migrationMethod": "LiveMigration",
         "selinuxContext": "none",

@@ -263,6 +263,22 @@ async fn arrive(core: &Core, key: &VmKey, applied: &DynamicObject) -> Result<()>
     plugged(core, key).await
 }
 
+/// Waits until KubeVirt has struck the cards that it was told to unplug, which it does after they are out: until then their
+/// networks count as used.
+async fn struck(core: &Core, key: &VmKey) -> Result<()> {
+    let clean =
+        |object: Option<&DynamicObject>| object.is_none_or(|o| !names_absent_cards(&o.data));
+    give_up(core.until(Kind::Vm, key, ARRIVAL, clean).await)?;
+    give_up(core.until(Kind::Vmi, key, ARRIVAL, clean).await)
+}
+
+fn names_absent_cards(data: &Value) -> bool {
+    let places = ["/spec/template/spec", "/spec"];
+    let cards = |place: &&str| items(data, &format!("{place}/domain/devices/interfaces"));
+    let mut all = places.iter().flat_map(cards);
+    all.any(|card| text(card, "/state") == "absent")
+}
+
 /// A disk that KubeVirt was told to plug in, and that is not in the machine by now, is not there: who looks for it in the guest
 /// must know why.
 async fn plugged(core: &Core, key: &VmKey) -> Result<()> {
