@@ -20,10 +20,12 @@ pub(crate) struct Leaving {
     pub(crate) network: Value,
 }
 
-/// Whether a VirtualMachine still names a card that is to be unplugged.
-pub(crate) fn is_unplugging(vm: &Value) -> bool {
-    let cards = items(vm, &format!("/spec/template/spec{INTERFACES}"));
-    cards.iter().any(|card| text(card, "/state") == ABSENT)
+/// Whether a VM, or a machine that runs, still names a card that is to be unplugged.
+pub(crate) fn is_unplugging(object: &Value) -> bool {
+    let places = ["/spec/template/spec", "/spec"];
+    let cards = |place: &&str| items(object, &format!("{place}{INTERFACES}"));
+    let mut cards = places.iter().flat_map(cards);
+    cards.any(|card| text(card, "/state") == ABSENT)
 }
 
 /// The cards that the machine has, that do not stay, and that KubeVirt can unplug.

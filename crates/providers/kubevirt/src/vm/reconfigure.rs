@@ -263,22 +263,6 @@ async fn arrive(core: &Core, key: &VmKey, applied: &DynamicObject) -> Result<()>
     plugged(core, key).await
 }
 
-/// Waits until KubeVirt has struck the cards that it was told to unplug, which it does after they are out: until then their
-/// networks count as used.
-async fn struck(core: &Core, key: &VmKey) -> Result<()> {
-    let clean =
-        |object: Option<&DynamicObject>| object.is_none_or(|o| !names_absent_cards(&o.data));
-    give_up(core.until(Kind::Vm, key, ARRIVAL, clean).await)?;
-    give_up(core.until(Kind::Vmi, key, ARRIVAL, clean).await)
-}
-
-fn names_absent_cards(data: &Value) -> bool {
-    let places = ["/spec/template/spec", "/spec"];
-    let cards = |place: &&str| items(data, &format!("{place}/domain/devices/interfaces"));
-    let mut all = places.iter().flat_map(cards);
-    all.any(|card| text(card, "/state") == "absent")
-}
-
 /// A disk that KubeVirt was told to plug in, and that is not in the machine by now, is not there: who looks for it in the guest
 /// must know why.
 async fn plugged(core: &Core, key: &VmKey) -> Result<()> {
@@ -294,13 +278,14 @@ async fn plugged(core: &Core, key: &VmKey) -> Result<()> {
     }
 }
 
-/// Waits until KubeVirt has struck the cards that leave from the VM, which it does after they are out of the machine: so long the
-/// VM names their networks. Cards that wait for a restart are waited for by nobody.
+/// Waits until KubeVirt has struck the cards that it was told to unplug, which it does after they are out: until then their
+/// networks count as used. Cards that wait for a restart are waited for by nobody.
 async fn struck(core: &Core, key: &VmKey) -> Result<()> {
-    let gone = |vm: Option<&DynamicObject>| {
-        vm.is_none_or(|vm| !is_unplugging(&vm.data) || has_condition(&vm.data, "RestartRequired"))
+    let clean = |object: Option<&DynamicObject>| {
+        object.is_none_or(|o| !is_unplugging(&o.data) || has_condition(&o.data, "RestartRequired"))
     };
-    give_up(core.until(Kind::Vm, key, ARRIVAL, gone).await)
+    give_up(core.until(Kind::Vm, key, ARRIVAL, clean).await)?;
+    give_up(core.until(Kind::Vmi, key, ARRIVAL, clean).await)
 }
 
 /// Whether the machine has the size, disks and cards that the VM says.
