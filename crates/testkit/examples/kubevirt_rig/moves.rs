@@ -58,9 +58,9 @@ pub fn settle(guest: &DynamicObject) -> Option<Value> {
         aborted()
     } else if !has(guest, "targetNodeAddress") {
         let ports = json!({"49152": 49152});
-        state(json!({"targetNodeAddress": "127.0.0.1", "targetDirectMigrationNodePorts": ports}))
+        state(&json!({"targetNodeAddress": "127.0.0.1", "targetDirectMigrationNodePorts": ports}))
     } else if !has(guest, "startTimestamp") {
-        state(json!({"startTimestamp": now(), "mode": "PreCopy"}))
+        state(&json!({"startTimestamp": now(), "mode": "PreCopy"}))
     } else if !has(guest, "endTimestamp") {
         arrived(guest)
     } else {
@@ -68,12 +68,12 @@ pub fn settle(guest: &DynamicObject) -> Option<Value> {
     })
 }
 
-fn state(change: Value) -> Value {
+fn state(change: &Value) -> Value {
     json!({"status": {"migrationState": change}})
 }
 
 fn aborted() -> Value {
-    state(json!({
+    state(&json!({
         "abortStatus": "Succeeded", "failed": true, "completed": true, "endTimestamp": now(),
         "failureReason": "Live migration aborted",
     }))

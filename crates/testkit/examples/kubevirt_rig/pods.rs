@@ -78,7 +78,7 @@ pub async fn finish(world: &World, pod: &DynamicObject) -> kube::Result<()> {
     let status = json!({
         "phase": "Succeeded",
         "conditions": conditions,
-        "containerStatuses": containers(pod, "/spec/containers", false, ended),
+        "containerStatuses": containers(pod, "/spec/containers", ended),
     });
     world.tell(POD, pod, status).await
 }
@@ -98,23 +98,20 @@ fn running(pod: &DynamicObject) -> Value {
         "podIPs": [{"ip": address}],
         "startTime": now(),
         "conditions": conditions(pod),
-        "containerStatuses": containers(pod, "/spec/containers", true, began),
-        "initContainerStatuses": containers(pod, "/spec/initContainers", true, first),
+        "containerStatuses": containers(pod, "/spec/containers", began),
+        "initContainerStatuses": containers(pod, "/spec/initContainers", first),
     })
 }
 
-fn containers(
-    pod: &DynamicObject,
-    pointer: &str,
-    ready: bool,
-    state: impl Fn(&Value) -> Value,
-) -> Vec<Value> {
+fn containers(pod: &DynamicObject, pointer: &str, state: impl Fn(&Value) -> Value) -> Vec<Value> {
     let all = list(pod, pointer).into_iter();
     let told = all.map(|container| {
+        let state = state(&container);
+        let ready = state.get("running").is_some();
         json!({
             "name": container["name"], "image": container["image"], "imageID": "played",
             "containerID": format!("played://{}", pod.uid().unwrap_or_default()),
-            "ready": ready, "started": ready, "restartCount": 0, "state": state(&container),
+            "ready": ready, "started": ready, "restartCount": 0, "state": state,
         })
     });
     told.collect()
