@@ -277,7 +277,8 @@ mod tests {
             let raised = raise(&config(None), provider.as_ref());
             assert_eq!(raised.phase.as_deref(), Some(phase));
             assert_eq!(raised.status.as_deref(), Some(status));
-            assert_eq!(raised.last_error.is_some(), provider.is_some(), "{phase}");
+            let told = provider.is_some_and(|provider| provider.status.is_some());
+            assert_eq!(raised.last_error.is_some(), told, "{phase}");
         }
         let mut refused = provider(Some("False"));
         refused.status.as_mut().unwrap().last_error = None;

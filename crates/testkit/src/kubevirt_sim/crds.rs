@@ -65,6 +65,20 @@ const KINDS: &[(&str, &str, &str, &str, Status)] = &[
         Status::Apart,
     ),
     (
+        "instancetype.kubevirt.io",
+        "v1beta1",
+        "VirtualMachineInstancetype",
+        "Namespaced",
+        Status::Within,
+    ),
+    (
+        "instancetype.kubevirt.io",
+        "v1beta1",
+        "VirtualMachinePreference",
+        "Namespaced",
+        Status::Within,
+    ),
+    (
         "snapshot.kubevirt.io",
         "v1beta1",
         "VirtualMachineSnapshot",

@@ -269,6 +269,9 @@ impl Lab {
             "PersistentVolumeClaim" | "Secret" => ("", "v1"),
             "DataVolume" => ("cdi.kubevirt.io", "v1beta1"),
             "NetworkAttachmentDefinition" => ("k8s.cni.cncf.io", "v1"),
+            "VirtualMachineInstancetype" | "VirtualMachinePreference" => {
+                ("instancetype.kubevirt.io", "v1beta1")
+            }
             _ => ("kubevirt.io", "v1"),
         };
         let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));

@@ -12,6 +12,7 @@
 mod adoption;
 mod changes;
 mod conformance;
+mod definitions;
 mod granted;
 mod images;
 mod kills;

@@ -58,7 +58,7 @@ impl Trip<'_> {
         if self.running.stop.is_cancelled() {
             return Err(super::follow::CallBack::Stopped.error(""));
         }
-        let mut steps = self.steps(both, domain).await?;
+        let mut steps = Box::pin(self.steps(both, domain)).await?;
         let sent = steps.send(self, both).await;
         sent.map_err(|error| self.explained(error))
     }
