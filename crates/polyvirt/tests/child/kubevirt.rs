@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use polyvirt_api::infra::{Provider as ProviderObject, RuntimeMode, VirtualMachine};
@@ -55,13 +55,15 @@ async fn under_a_manager(plane: &ControlPlane, client: &Client) {
         let name = mode.to_lowercase();
         let provider = provider(&name, mode, &plane.url());
         apply(client, &ns, provider).await;
-        apply(client, &ns, vm(&name, json!("On"), 1)).await;
+        apply(client, &ns, vm(&name, "On", 1)).await;
         world.runs(&name).await;
         assert_eq!(world.mode(&name).await, RuntimeMode::Process);
     }
     let processes = children(boss.0.id());
     assert_eq!(processes.len(), 2, "a child for each Provider");
-    processes.iter().for_each(|p| has_files(*p, &kubeconfig));
+    for process in processes {
+        has_files(process, &kubeconfig);
+    }
     for name in ["remote", "process"] {
         world.changes(name).await;
         world.goes(name).await;
@@ -79,7 +81,7 @@ fn provider(name: &str, mode: &str, server: &str) -> Value {
     })
 }
 
-fn vm(name: &str, power: Value, cpu: u32) -> Value {
+fn vm(name: &str, power: &str, cpu: u32) -> Value {
     json!({
         "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine", "metadata": {"name": name},
         "spec": {
@@ -169,13 +171,13 @@ impl World<'_> {
 
     /// Off, bigger, on again; and what somebody else does there is told by the stream.
     async fn changes(&self, name: &str) {
-        apply(self.client, self.ns, vm(name, json!("Off"), 2)).await;
+        apply(self.client, self.ns, vm(name, "Off", 2)).await;
         self.says(name, "/phase", &json!("Stopped")).await;
         self.says(name, "/currentResources/cpu", &json!(2)).await;
         let there = self.there("VirtualMachine", name).await;
         let cpu = &there["spec"]["template"]["spec"]["domain"]["cpu"];
         assert_eq!(cpu["sockets"], 2, "{there:#}");
-        apply(self.client, self.ns, vm(name, json!("On"), 2)).await;
+        apply(self.client, self.ns, vm(name, "On", 2)).await;
         self.says(name, "/phase", &json!("Running")).await;
         let stop = json!({"spec": {"runStrategy": "Halted"}});
         let (api, begin) = (self.api("VirtualMachine"), Instant::now());
@@ -189,7 +191,7 @@ impl World<'_> {
 
     async fn goes(&self, name: &str) {
         let api: Api<VirtualMachine> = Api::namespaced(self.client.clone(), self.ns);
-        api.delete(name, &Default::default()).await.unwrap();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
         until("the VM is gone", async || {
             api.get_opt(name).await.unwrap().is_none().then_some(())
         })

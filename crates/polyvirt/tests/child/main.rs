@@ -1,5 +1,10 @@
 //! A provider in a child process of the manager: it comes, it comes again when it is killed, and it goes with the manager.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
 
 mod kubevirt;
 

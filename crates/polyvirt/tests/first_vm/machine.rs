@@ -43,7 +43,7 @@ impl Machine {
     pub fn with_room() -> Self {
         let first = |n: u32| 23_000 + u16::try_from((std::process::id() + n) % 80).unwrap() * 100;
         let mut places = (0..80).map(first);
-        let base = places.find(|base| is_free(*base)).expect("free ports");
+        let base = places.find(|base| is_free(*base)).unwrap();
         let names = ["api", "etcd", "gateway", "metrics", "health", "webhook"];
         let ports = names.iter().zip(base..);
         let ports = ports.flat_map(|(name, port)| [format!("--{name}-port"), port.to_string()]);

@@ -44,8 +44,8 @@ impl Stores {
         let names = [config.name().to_owned(), config.to_string()];
         self.machines_that(|machine| {
             let status = machine.status.as_ref();
-            let named = status.and_then(|s| s.kubevirt_config_ref.as_ref());
-            named.is_some_and(|name| names.contains(name))
+            let told = status.and_then(|s| s.kubevirt_config_ref.as_ref());
+            told.is_some_and(|name| names.contains(name))
         })
     }
 
