@@ -76,6 +76,8 @@ pub(crate) struct Vm {
     pub(crate) changed: Notify,
     /// Whether a look is about to begin, which will see all that happened so far.
     pub(crate) awaits_look: AtomicBool,
+    /// Whether it is on its way between two hosts.
+    travels: AtomicBool,
     /// Whether its guest was left frozen.
     pub(crate) frozen: Frozen,
     asking: Mutex<Asking>,
@@ -144,7 +146,26 @@ impl Dirty {
     }
 }
 
+/// A VM on its way between two hosts, for as long as this is held. Nobody looks at it meanwhile because of what libvirt tells: whoever
+/// moves it looks at the end, and while its guest stands still libvirt has better things to do than to answer.
+pub(crate) struct Travel<'a>(&'a Vm);
+
+impl Drop for Travel<'_> {
+    fn drop(&mut self) {
+        self.0.travels.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Vm {
+    pub(crate) fn travel(&self) -> Travel<'_> {
+        self.travels.store(true, Ordering::Relaxed);
+        Travel(self)
+    }
+
+    pub(crate) fn travels(&self) -> bool {
+        self.travels.load(Ordering::Relaxed)
+    }
+
     fn new(uuid: Uuid) -> Self {
         Self {
             uuid,
@@ -152,6 +173,7 @@ impl Vm {
             look: tokio::sync::Mutex::default(),
             changed: Notify::new(),
             awaits_look: AtomicBool::new(false),
+            travels: AtomicBool::new(false),
             frozen: Frozen::default(),
             asking: Mutex::default(),
             known: Mutex::default(),

@@ -78,7 +78,7 @@ impl Core {
         if let Some(why) = again {
             vm.asking().ask_again(why);
         }
-        if vm.awaits_look.swap(true, Ordering::Relaxed) {
+        if vm.travels() || vm.awaits_look.swap(true, Ordering::Relaxed) {
             return;
         }
         let look = self.clone().look_once(uuid);

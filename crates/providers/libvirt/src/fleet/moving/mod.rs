@@ -142,7 +142,9 @@ impl Route {
             running,
             progress,
         };
+        let travel = (vm.travel(), there.travel());
         let gone = self.leave(&trip, &both, &vm).await;
+        drop(travel);
         match (settle(self).await, gone) {
             (Verdict::Target, _) => Ok(()),
             (_, Err(error)) => Err(error),
