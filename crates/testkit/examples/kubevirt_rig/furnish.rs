@@ -126,7 +126,7 @@ fn kubevirt(version: &str) -> Value {
                 "vmRolloutStrategy": "LiveUpdate",
                 "developerConfiguration": {
                     "useEmulation": true,
-                    "featureGates": ["Snapshot", "HotplugVolumes", "ExpandDisks"],
+                    "featureGates": ["Snapshot", "HotplugVolumes", "ExpandDisks", "HostDevices", "GPU"],
                 },
             },
         },
