@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, OnEvent};
 use super::error::RpcError;
-use super::procedure::{AUTH_LIST, AUTH_POLKIT, CONNECT_OPEN, EVENTS, LIFE};
+use super::procedure::{AUTH_LIST, AUTH_POLKIT, CONNECT_OPEN, EVENTS, LIFE, PASS};
 use crate::config::LibvirtConfig;
 use crate::{sasl, transport};
 
@@ -151,7 +151,7 @@ pub(crate) async fn open_apart(config: &LibvirtConfig) -> Result<Session, RpcErr
     in_time(admit(config, Arc::new(|_| {}))).await.map(Arc::new)
 }
 
-/// The same for work that wants to hear how the lives of domains turn.
+/// The same for a move, which wants to hear how the lives of domains turn and how often their memory is passed over.
 pub(crate) async fn open_apart_for(
     config: &LibvirtConfig,
     on_event: OnEvent,
@@ -159,6 +159,7 @@ pub(crate) async fn open_apart_for(
     let opens = async {
         let session = admit(config, on_event).await?;
         session.register(LIFE).await?;
+        session.register(PASS).await?;
         Ok(session)
     };
     in_time(opens).await.map(Arc::new)

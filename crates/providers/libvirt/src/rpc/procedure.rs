@@ -105,6 +105,7 @@ pub(crate) const DOMAIN_SNAPSHOT_DELETE: Procedure = slow(193);
 pub(crate) const DOMAIN_CREATE_WITH_FLAGS: Procedure = slow(196);
 pub(crate) const DOMAIN_SET_VCPUS_FLAGS: Procedure = slow(199);
 pub(crate) const DOMAIN_OPEN_CONSOLE: Procedure = quick(201);
+pub(crate) const DOMAIN_MIGRATE_SET_MAX_SPEED: Procedure = slow(207);
 pub(crate) const STORAGE_VOL_UPLOAD: Procedure = quick(208);
 pub(crate) const STORAGE_VOL_DOWNLOAD: Procedure = quick(209);
 pub(crate) const DOMAIN_GET_STATE: Procedure = quick(212);
@@ -144,6 +145,9 @@ pub(crate) const REBOOT_EVENT: u32 = 319;
 
 /// The life of a domain, by the number under which it is asked for.
 pub(crate) const LIFE: i32 = 0;
+
+/// That a move has begun a pass over the memory of a domain, in the same way.
+pub(crate) const PASS: i32 = 20;
 
 /// Events that are listened to, by the number under which they are asked for. Those that only count (the clock, the screen)
 /// are left out.

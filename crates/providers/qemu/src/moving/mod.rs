@@ -15,6 +15,7 @@
 //! * What a move leaves behind has its mark, and whoever moves VMs settles it: see [`settle`].
 
 mod figures;
+mod keeper;
 mod key;
 mod luggage;
 mod mirror;

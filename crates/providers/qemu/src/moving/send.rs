@@ -15,6 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::keeper::Keeper;
 use super::key::{self, End};
 use super::mirror::{Copied, Mirror};
 use super::{figures, find, query, wish};
@@ -157,6 +158,7 @@ impl Trip {
             "port": self.landing.memory_port.to_string(),
         });
         let channels = json!({"channels": [{"channel-type": "main", "addr": address}]});
+        let mut keeper = Keeper::begin(qmp, wish::pace(&self.handover.wish, self.was)).await?;
         qmp.execute("migrate", channels).await?;
         let mut reached = Reached::Copies;
         let mut said = None;
@@ -178,6 +180,7 @@ impl Trip {
                 ("active", Reached::Copies) if migration.is_object() => {
                     copied = mirror.look().await?;
                     watch.lives(figures::moved(copied, &migration))?;
+                    keeper.look(qmp, &migration).await?;
                     self.fetch_soon(qmp, &migration).await;
                 }
                 ("device", _) => watch.lives(0)?,

@@ -2,9 +2,11 @@
 
 use polyvirt_contract::model::{MigrateVm, MigrationMode};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::fleet::pace::{Pace, Terms};
 use serde_json::{Value, json};
 
 use super::key;
+use crate::state::Was;
 
 /// Connections that carry compressed memory side by side.
 const CONNECTIONS: u8 = 2;
@@ -63,13 +65,32 @@ pub(super) fn parameters(wish: &MigrateVm) -> Value {
     } else {
         ("none", CONNECTIONS)
     };
-    let memory = wish.bandwidth.map_or(NO_LIMIT, |all| all - all / FOR_DISKS);
+    let memory = for_memory(wish);
     json!({
         "tls-creds": if wish.encrypted { key::ID } else { "" },
-        "max-bandwidth": memory,
-        "max-postcopy-bandwidth": wish.bandwidth.map_or(0, |_| memory),
+        "max-bandwidth": memory.unwrap_or(NO_LIMIT),
+        "max-postcopy-bandwidth": memory.unwrap_or(0),
         "multifd-compression": compression,
         "multifd-channels": channels,
+    })
+}
+
+/// What memory may take of the line, in bytes a second; all if absent.
+fn for_memory(wish: &MigrateVm) -> Option<u64> {
+    wish.bandwidth.map(|all| all - all / FOR_DISKS)
+}
+
+/// How fast memory goes: of a guest that stands still all the time, as fast as may be.
+pub(super) fn pace(wish: &MigrateVm, was: Was) -> Option<Pace> {
+    let live = was == Was::On && wish.mode == MigrationMode::Live;
+    live.then(|| Pace::new(for_memory(wish)))
+}
+
+/// The arguments of `migrate-set-parameters` by which the source keeps to these terms.
+pub(super) fn kept(terms: Terms) -> Value {
+    json!({
+        "max-bandwidth": terms.speed.unwrap_or(NO_LIMIT),
+        "downtime-limit": u64::try_from(terms.downtime.as_millis()).unwrap_or(u64::MAX),
     })
 }
 
@@ -125,6 +146,9 @@ mod tests {
     fn memory_and_disks_share_what_is_allowed() {
         let wish = asked(|w| w.bandwidth = Some(8 << 20));
         assert_eq!(parameters(&wish)["max-bandwidth"], 7 << 20);
+        let pace = pace(&wish, Was::On).expect("it runs");
+        assert_eq!(kept(pace.begin())["max-bandwidth"], 7 << 20);
+        assert_eq!(kept(pace.begin())["downtime-limit"], 20);
         assert_eq!(disk_speed(&wish, 2, false), 4 << 20);
         assert_eq!(disk_speed(&wish, 2, true), 512 << 10);
         let free = MigrateVm::default();

@@ -210,7 +210,7 @@ impl Steps {
 
     /// Sends the guest, and calls it back if there is reason to.
     async fn perform(&self, trip: &Trip<'_>, both: &Both, cookie: &Cookie) -> Result<Cookie> {
-        let follow = Follow {
+        let mut follow = Follow {
             session: &both.here,
             target: &self.target,
             domain: &self.domain,
@@ -218,8 +218,10 @@ impl Steps {
             progress: trip.progress,
             stall: trip.route.source.config.move_stall,
             post_copy: trip.request.post_copy,
+            stopwatch: &self.stopwatch,
+            pace: wish::pace(trip.request, trip.was),
         };
-        follow.aim_low().await;
+        follow.begin().await;
         let performs =
             self.source
                 .migrate_perform(&self.domain, &self.parameters, cookie, self.flags.source);

@@ -6,28 +6,16 @@ use std::time::{Duration, Instant};
 
 use polyvirt_contract::model::{MigrationPhase, MigrationProgress};
 use polyvirt_contract::{ErrorKind, ProviderError};
+use polyvirt_provider_kit::fleet::pace::{Look, Pace, Terms};
 use polyvirt_provider_kit::fleet::running::Running;
 use polyvirt_provider_kit::tasks::Progress;
 
+use super::stopwatch::Stopwatch;
 use crate::rpc::{Domain, DomainJob, Session};
 
 const EVERY: Duration = Duration::from_millis(500);
 /// Passes over the memory after which a guest that may fetch the rest does so.
 const PASSES: u64 = 2;
-
-/// For how long memory may still be sent when the guest is stopped, by the passes over it that were not enough for less. QEMU
-/// allows 300 ms by itself, and a guest on a fast link is then stopped with half of its memory still to come.
-const AIMS: [(u64, Duration); 3] = [
-    (0, Duration::from_millis(20)),
-    (3, Duration::from_millis(100)),
-    (6, Duration::from_millis(300)),
-];
-
-/// What to aim at after so many passes.
-fn aim_after(passes: u64) -> Duration {
-    let due = AIMS.iter().rev().find(|(after, _)| passes > *after);
-    due.map_or(AIMS[0].1, |(_, aim)| *aim)
-}
 
 /// Why a guest is called back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,22 +61,30 @@ pub(super) struct Follow<'a> {
     pub(super) progress: &'a Progress,
     pub(super) stall: Duration,
     pub(super) post_copy: bool,
+    pub(super) stopwatch: &'a Stopwatch,
+    /// Of a guest that runs meanwhile.
+    pub(super) pace: Option<Pace>,
 }
 
 impl Follow<'_> {
     /// Goes on until there is a reason to call the guest back.
-    pub(super) async fn watch(&self) -> CallBack {
+    pub(super) async fn watch(&mut self) -> CallBack {
+        let pace = self.pace.take();
         let lost = self.target.over();
         tokio::select! {
             () = self.running.stop.cancelled() => CallBack::Stopped,
             () = lost.cancelled() => CallBack::TargetLost,
-            stalled = self.look_on() => stalled,
+            stalled = self.look_on(pace) => stalled,
         }
     }
 
-    /// To be asked for before the guest is sent.
-    pub(super) async fn aim_low(&self) {
-        self.aim(AIMS[0].1).await;
+    /// To be asked for before the guest is sent. What an earlier move of it was held to no longer counts.
+    pub(super) async fn begin(&self) {
+        let Some(pace) = &self.pace else { return };
+        let terms = pace.begin();
+        self.aim(terms.downtime).await;
+        // Disks would keep to a speed that is told now, so memory is held back when it is begun with.
+        self.hold(None).await;
     }
 
     async fn aim(&self, most: Duration) {
@@ -97,32 +93,61 @@ impl Follow<'_> {
         }
     }
 
-    async fn look_on(&self) -> CallBack {
+    async fn hold(&self, speed: Option<u64>) {
+        if let Err(error) = self.session.set_speed(self.domain, speed).await {
+            tracing::debug!(%error, "QEMU keeps to its own speed");
+        }
+    }
+
+    async fn look_on(&self, mut pace: Option<Pace>) -> CallBack {
         let mut moved = (0, Instant::now());
         let mut fetches = !self.post_copy;
-        let mut aim = aim_after(0);
+        let mut kept = None;
         loop {
-            tokio::time::sleep(EVERY).await;
-            let Ok((_, job)) = self.session.job(self.domain, 0).await else {
-                // A source that does not answer ends the move itself.
-                continue;
-            };
-            self.tell(&job);
-            let bytes = job.number("data_processed").unwrap_or(0);
+            self.next().await;
+            let job = self.look().await;
+            let bytes = job.as_ref().map_or(moved.0, sent);
             if bytes != moved.0 {
                 moved = (bytes, Instant::now());
             } else if moved.1.elapsed() > self.stall {
                 return CallBack::Stalled(self.stall);
             }
-            let passes = job.number("memory_iteration").unwrap_or(0);
-            let due = aim_after(passes);
-            if due > aim {
-                aim = due;
-                self.aim(aim).await;
+            let Some(job) = job else { continue };
+            self.tell(&job);
+            if let Some(terms) = paced(pace.as_mut(), &job) {
+                self.keep_to(terms, &mut kept).await;
             }
-            if !fetches && passes > PASSES {
+            if !fetches && passes(&job) > PASSES {
                 fetches = self.fetch().await;
             }
+        }
+    }
+
+    /// How far it is. A guest that stands still would wait for the answer too; a source that gives none ends the move itself.
+    async fn look(&self) -> Option<DomainJob> {
+        if self.stopwatch.stands_still() {
+            return None;
+        }
+        let answer = self.session.job(self.domain, 0).await;
+        answer.ok().map(|(_, job)| job)
+    }
+
+    /// Waits for the time of the next look, or until memory begins to move.
+    async fn next(&self) {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = self.stopwatch.memory_begins() => {}
+        }
+    }
+
+    /// Tells QEMU what is new.
+    async fn keep_to(&self, terms: Terms, kept: &mut Option<Terms>) {
+        let before = kept.replace(terms);
+        if before.is_none_or(|before| before.speed != terms.speed) {
+            self.hold(terms.speed).await;
+        }
+        if before.is_some_and(|before| before.downtime != terms.downtime) {
+            self.aim(terms.downtime).await;
         }
     }
 
@@ -146,6 +171,26 @@ impl Follow<'_> {
             self.progress.at(percent);
         }
     }
+}
+
+fn sent(job: &DomainJob) -> u64 {
+    job.number("data_processed").unwrap_or(0)
+}
+
+fn passes(job: &DomainJob) -> u64 {
+    job.number("memory_iteration").unwrap_or(0)
+}
+
+/// What memory is to keep to from here on, if it moves.
+fn paced(pace: Option<&mut Pace>, job: &DomainJob) -> Option<Terms> {
+    let look = Look {
+        at: Instant::now(),
+        pass: passes(job),
+        left: job.number("memory_remaining")?,
+        sent: job.number("memory_processed")?,
+    };
+    let pace = pace.filter(|_| look.pass > 0)?;
+    Some(pace.after(look))
 }
 
 /// Puts the figures of a job into what is told.
@@ -198,11 +243,16 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_writes_much_may_stand_still_longer() {
-        let aims: Vec<_> = [0, 1, 3, 4, 6, 7, 90]
-            .map(|passes| aim_after(passes).as_millis())
-            .into();
-        assert_eq!(aims, [20, 20, 20, 100, 100, 300, 300]);
+    fn memory_is_held_back_from_its_first_pass_on_and_disks_are_not() {
+        let mut pace = Pace::new(None);
+        let figures = |pass| {
+            let left = ("memory_remaining", 100 << 20);
+            DomainJob::of(&[("memory_iteration", pass), left, ("memory_processed", 7)])
+        };
+        assert_eq!(paced(Some(&mut pace), &figures(0)), None, "disks move");
+        assert_eq!(paced(None, &figures(1)), None, "the guest stands still");
+        let terms = paced(Some(&mut pace), &figures(1)).expect("memory moves");
+        assert_eq!(terms.speed, Some(128 << 20));
     }
 
     #[test]

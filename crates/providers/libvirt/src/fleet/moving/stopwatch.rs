@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use polyvirt_provider_kit::uuid::Uuid;
+use tokio::sync::Notify;
 
 use crate::rpc::{OnEvent, Turn};
 
@@ -12,10 +13,12 @@ use crate::rpc::{OnEvent, Turn};
 pub(super) struct Stopwatch {
     vm: Uuid,
     moments: Mutex<Moments>,
+    begins: Notify,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
+    begun: Option<Instant>,
     stopped: Option<Instant>,
     resumed: Option<Instant>,
 }
@@ -44,6 +47,7 @@ impl Stopwatch {
         Arc::new(Self {
             vm,
             moments: Mutex::default(),
+            begins: Notify::new(),
         })
     }
 
@@ -51,23 +55,50 @@ impl Stopwatch {
         self.moments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens at the source, where the guest is stopped.
+    /// Listens at the source, where memory is passed over and the guest is stopped.
     pub(super) fn at_source(self: &Arc<Self>) -> OnEvent {
-        self.on(Turn::Suspended, Moments::stop)
+        self.on(|watch, turn| match turn {
+            Some(Turn::Suspended) => watch.lock().stop(Instant::now()),
+            Some(_) => {}
+            None => watch.passes(),
+        })
     }
 
     /// Listens at the target, where it goes on.
     pub(super) fn at_target(self: &Arc<Self>) -> OnEvent {
-        self.on(Turn::Resumed, Moments::resume)
-    }
-
-    fn on(self: &Arc<Self>, turn: Turn, note: fn(&mut Moments, Instant)) -> OnEvent {
-        let watch = self.clone();
-        Arc::new(move |event| {
-            if event.domain == watch.vm && event.turn == Some(turn) {
-                note(&mut watch.lock(), Instant::now());
+        self.on(|watch, turn| {
+            if turn == Some(Turn::Resumed) {
+                watch.lock().resume(Instant::now());
             }
         })
+    }
+
+    fn on(self: &Arc<Self>, note: fn(&Self, Option<Turn>)) -> OnEvent {
+        let watch = self.clone();
+        Arc::new(move |event| {
+            if event.domain == watch.vm {
+                note(&watch, event.turn);
+            }
+        })
+    }
+
+    /// A pass begins. Nobody is woken for later ones: the last is begun when the guest is about to be stopped.
+    fn passes(&self) {
+        let begun = self.lock().begun.replace(Instant::now());
+        if begun.is_none() {
+            self.begins.notify_one();
+        }
+    }
+
+    /// Resolves once, when memory begins to move.
+    pub(super) async fn memory_begins(&self) {
+        self.begins.notified().await;
+    }
+
+    /// Whether the guest was stopped and does not go on yet.
+    pub(super) fn stands_still(&self) -> bool {
+        let moments = self.lock();
+        moments.stopped.is_some() && moments.resumed.is_none()
     }
 
     /// How long it stood still, if both moments were heard of.
@@ -101,12 +132,30 @@ mod tests {
         assert_eq!(watch.stood_still(), None, "another was");
         source(event(vm, Turn::Resumed));
         source(event(vm, Turn::Suspended));
+        assert!(watch.stands_still());
         std::thread::sleep(Duration::from_millis(20));
         target(event(vm, Turn::Resumed));
         let stood = watch.stood_still().expect("measured");
         assert!(stood >= Duration::from_millis(20), "{stood:?}");
+        assert!(!watch.stands_still());
         source(event(vm, Turn::Suspended));
         target(event(vm, Turn::Resumed));
         assert_eq!(watch.stood_still(), Some(stood), "that was the end of it");
+    }
+
+    #[tokio::test]
+    async fn the_first_pass_over_the_memory_is_told_and_no_other() {
+        let vm = Uuid::from_bytes([1; 16]);
+        let watch = Stopwatch::of(vm);
+        let pass = Event {
+            turn: None,
+            ..event(vm, Turn::Other)
+        };
+        let source = watch.at_source();
+        source(pass.clone());
+        watch.memory_begins().await;
+        source(pass);
+        let again = tokio::time::timeout(Duration::from_millis(20), watch.memory_begins());
+        again.await.expect_err("it has begun before");
     }
 }

@@ -2,6 +2,7 @@
 
 use polyvirt_contract::model::{MigrateVm, MigrationMode, PowerState};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_provider_kit::fleet::pace::Pace;
 
 use crate::rpc::Parameter;
 
@@ -64,6 +65,11 @@ pub(super) fn check(request: &MigrateVm) -> Result<()> {
 /// Whether the guest runs while it is moved.
 fn is_live(request: &MigrateVm, was: PowerState) -> bool {
     was == PowerState::On && request.mode == MigrationMode::Live
+}
+
+/// How fast memory goes: of a guest that stands still all the time, as fast as may be.
+pub(super) fn pace(request: &MigrateVm, was: PowerState) -> Option<Pace> {
+    is_live(request, was).then(|| Pace::new(request.bandwidth))
 }
 
 /// The bits for both sides.

@@ -8,6 +8,9 @@ use crate::rpc::connection::Connection;
 use crate::rpc::types::Domain;
 use crate::rpc::xdr::{Encode, Opaque};
 
+/// As fast as it can, in MiB a second: more, and libvirt could not count it in bytes.
+const NO_LIMIT: u64 = i64::MAX as u64 >> 20;
+
 /// What one side of a move tells the other.
 pub(crate) type Cookie = Opaque;
 
@@ -142,6 +145,14 @@ impl Connection {
         let millis = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
         let procedure = p::DOMAIN_MIGRATE_SET_MAX_DOWNTIME;
         self.call(procedure, &(domain, millis, 0_u32)).await
+    }
+
+    /// How fast the memory of a domain may be moved, in bytes a second: in whole MiB, as fast as it can if absent. It holds for
+    /// the move that is under way, and for all that follow.
+    pub(crate) async fn set_speed(&self, domain: &Domain, most: Option<u64>) -> Answer<()> {
+        let mib = most.map_or(NO_LIMIT, |bytes| (bytes >> 20).max(1));
+        let procedure = p::DOMAIN_MIGRATE_SET_MAX_SPEED;
+        self.call(procedure, &(domain, mib, 0_u32)).await
     }
 }
 
