@@ -172,21 +172,43 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-/// What libvirt's hand-over may take where somebody else wants the processors too. On an idle machine it takes 10 ms.
-const HAND_OVER: Duration = Duration::from_millis(150);
+/// How often it is measured before it is believed to take too long: others who want the processors can only make it longer.
+const TRIES: usize = 3;
 
-/// What libvirt and we add may be half of what QEMU itself takes; where that is less than libvirt's own hand-over, the hand-over.
-fn hold(ours: Duration, alone: Duration, virsh: Option<Duration>) {
-    let ratio = |of: Duration| of.as_secs_f64() / alone.as_secs_f64();
-    println!(
-        "stood still for {ours:?}, with QEMU alone for {alone:?}: {:.2} times",
-        ratio(ours)
-    );
-    if let Some(virsh) = virsh {
-        println!("virsh: {:.2} times QEMU alone", ratio(virsh));
+/// How long guests stood still.
+#[derive(Default)]
+struct Times {
+    by_qemu: Vec<Duration>,
+    by_virsh: Vec<Duration>,
+    by_us: Vec<Duration>,
+}
+
+impl Times {
+    /// What libvirt and we add may be half of what QEMU itself takes. Begins anew.
+    fn hold(&mut self) -> bool {
+        let times = std::mem::take(self);
+        let (ours, alone) = (middle("ours", times.by_us), middle("alone", times.by_qemu));
+        let ratio = |of: Duration| of.as_secs_f64() / alone.as_secs_f64();
+        println!(
+            "stood still for {ours:?}, with QEMU alone for {alone:?}: {:.2} times",
+            ratio(ours)
+        );
+        if !times.by_virsh.is_empty() {
+            let virsh = ratio(middle("virsh", times.by_virsh));
+            println!("virsh: {virsh:.2} times QEMU alone");
+        }
+        ours <= alone * 3 / 2
     }
-    let limit = (alone + HAND_OVER).max(alone * 3 / 2);
-    assert!(ours <= limit, "{ours:?} {alone:?} {virsh:?}");
+
+    /// Whether this was the last round: it was seen to hold. Fails if it was tried too often.
+    fn enough(&mut self, round: usize) -> bool {
+        if (round + 1) % ROUNDS != 0 {
+            return false;
+        }
+        let held = self.hold();
+        assert!(held || round + 1 < ROUNDS * TRIES, "more than 1.5 times");
+        held
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,20 +226,25 @@ async fn on_shared_storage_nothing_is_copied_and_a_guest_hardly_stands_still() {
         alone
     });
     let before = count(&pair, &vm).await;
-    let (mut by_qemu, mut by_virsh, mut by_us) = (Vec::new(), Vec::new(), Vec::new());
+    let mut times = Times::default();
     let (us, virsh, qemu) = ("guest=sharer,", "guest=theirs,", alone.mark());
-    for round in 0..ROUNDS {
+    for round in 0.. {
         let still = Still::of(&[us, virsh]);
-        by_qemu.push(apart(|| alone.migrate()));
+        times.by_qemu.push(apart(|| alone.migrate()));
         drop(still);
         let still = Still::of(&[us, &qemu]);
         apart(|| theirs.migrate(round));
-        by_virsh.push(moments.stood_still(Theirs::NAME).await);
+        let stood = moments.stood_still(Theirs::NAME).await;
+        times.by_virsh.push(stood);
         drop(still);
         let _still = Still::of(&[virsh, &qemu]);
-        by_us.push(ours(&pair, &moments, ("sharer", &vm), round).await);
+        let stood = ours(&pair, &moments, ("sharer", &vm), round).await;
+        times.by_us.push(stood);
+        if times.enough(round) {
+            assert_eq!(pair.state(&vm).await.host, HOSTS[(round + 1) % 2]);
+            break;
+        }
     }
-    assert_eq!(pair.state(&vm).await.host, "hv-b");
     counts_on(&pair, &vm, before).await;
     pair.b.virsh(&["pool-refresh", "shared"]);
     let left = pair.b.volumes("shared");
@@ -225,9 +252,6 @@ async fn on_shared_storage_nothing_is_copied_and_a_guest_hardly_stands_still() {
         volumes.iter().all(|name| left.contains(name)),
         "the files stay: {left:?}"
     );
-    let virsh = middle("virsh", by_virsh);
-    let (ours, alone) = (middle("ours", by_us), middle("alone", by_qemu));
-    hold(ours, alone, Some(virsh));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -243,16 +267,19 @@ async fn with_its_disk_copied_a_guest_hardly_stands_still() {
         alone
     });
     let before = count(&pair, &vm).await;
-    let (mut by_qemu, mut by_us) = (Vec::new(), Vec::new());
+    let mut times = Times::default();
     let (us, qemu) = ("guest=carrier,", alone.mark());
-    for round in 0..ROUNDS {
+    for round in 0.. {
         let still = Still::of(&[us]);
-        by_qemu.push(apart(|| alone.migrate()));
+        times.by_qemu.push(apart(|| alone.migrate()));
         drop(still);
         let _still = Still::of(&[&qemu]);
-        by_us.push(ours(&pair, &moments, ("carrier", &vm), round).await);
+        let stood = ours(&pair, &moments, ("carrier", &vm), round).await;
+        times.by_us.push(stood);
+        if times.enough(round) {
+            pair.only_at(&vm, HOSTS[(round + 1) % 2]);
+            break;
+        }
     }
-    pair.only_at(&vm, "hv-b");
     counts_on(&pair, &vm, before).await;
-    hold(middle("ours", by_us), middle("alone", by_qemu), None);
 }
