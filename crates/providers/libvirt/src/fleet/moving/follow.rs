@@ -14,6 +14,8 @@ use super::stopwatch::Stopwatch;
 use crate::rpc::{Domain, DomainJob, Session};
 
 const EVERY: Duration = Duration::from_millis(500);
+/// A guest that is stopped for the last part of its memory goes on before that.
+const SOON_OVER: Duration = Duration::from_secs(1);
 /// Passes over the memory after which a guest that may fetch the rest does so.
 const PASSES: u64 = 2;
 
@@ -123,9 +125,10 @@ impl Follow<'_> {
         }
     }
 
-    /// How far it is. A guest that stands still would wait for the answer too; a source that gives none ends the move itself.
+    /// How far it is. A guest that was just stopped would wait for the answer too; a source that gives none ends the move itself.
     async fn look(&self) -> Option<DomainJob> {
-        if self.stopwatch.stands_still() {
+        let stopped = self.stopwatch.stands_still();
+        if stopped.is_some_and(|time| time < SOON_OVER) {
             return None;
         }
         let answer = self.session.job(self.domain, 0).await;

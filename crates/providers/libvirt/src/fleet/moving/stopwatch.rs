@@ -95,10 +95,11 @@ impl Stopwatch {
         self.begins.notified().await;
     }
 
-    /// Whether the guest was stopped and does not go on yet.
-    pub(super) fn stands_still(&self) -> bool {
+    /// For how long the guest stands still, if it does.
+    pub(super) fn stands_still(&self) -> Option<Duration> {
         let moments = self.lock();
-        moments.stopped.is_some() && moments.resumed.is_none()
+        let stopped = moments.stopped.filter(|_| moments.resumed.is_none());
+        stopped.map(|at| at.elapsed())
     }
 
     /// How long it stood still, if both moments were heard of.
@@ -132,12 +133,12 @@ mod tests {
         assert_eq!(watch.stood_still(), None, "another was");
         source(event(vm, Turn::Resumed));
         source(event(vm, Turn::Suspended));
-        assert!(watch.stands_still());
+        assert!(watch.stands_still().is_some());
         std::thread::sleep(Duration::from_millis(20));
         target(event(vm, Turn::Resumed));
         let stood = watch.stood_still().expect("measured");
         assert!(stood >= Duration::from_millis(20), "{stood:?}");
-        assert!(!watch.stands_still());
+        assert_eq!(watch.stands_still(), None);
         source(event(vm, Turn::Suspended));
         target(event(vm, Turn::Resumed));
         assert_eq!(watch.stood_still(), Some(stood), "that was the end of it");
