@@ -219,9 +219,8 @@ impl Pass<'_> {
         if let Some(datastore) = &chosen.datastore {
             place.datastore.clone_from(datastore);
         }
-        let count =
-            |(name, count): (&String, &i32)| (name.clone(), u32::try_from(*count).unwrap_or(0));
-        place.devices = chosen.devices.iter().map(count).collect();
+        put_devices(request, Some(chosen));
+        let place = request.placement.get_or_insert_default();
         let Ok(question) = self.question() else {
             return;
         };
@@ -252,6 +251,17 @@ impl Pass<'_> {
     }
 }
 
+/// Says which devices the VM was given: when it is made, and with each change, for a provider that builds its VM anew.
+pub(super) fn put_devices(request: &mut CreateVm, chosen: Option<&PlacementStatus>) {
+    let devices = chosen.map(|chosen| &chosen.devices);
+    let Some(devices) = devices.filter(|devices| !devices.is_empty()) else {
+        return;
+    };
+    let count = |(name, count): (&String, &i32)| (name.clone(), u32::try_from(*count).unwrap_or(0));
+    let place = request.placement.get_or_insert_default();
+    place.devices = devices.iter().map(count).collect();
+}
+
 /// Those that fit come first.
 pub(crate) fn shown(verdicts: &[Verdict]) -> Vec<HostVerdict> {
     let fitting = verdicts.iter().filter(|verdict| verdict.fits());
@@ -279,4 +289,26 @@ fn no_policy(name: &str) -> Problem {
         "spec.placementRef.name",
         text,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_were_given_are_said_and_nothing_else() {
+        let mut request = CreateVm::default();
+        put_devices(&mut request, None);
+        put_devices(&mut request, Some(&PlacementStatus::default()));
+        assert_eq!(request, CreateVm::default(), "nothing was given");
+        let chosen = PlacementStatus {
+            host: Some("a".to_owned()),
+            devices: [("nvidia.com/gpu".to_owned(), 2)].into(),
+            ..PlacementStatus::default()
+        };
+        put_devices(&mut request, Some(&chosen));
+        let place = request.placement.unwrap_or_default();
+        assert_eq!(place.devices["nvidia.com/gpu"], 2);
+        assert_eq!(place.host, "", "a VM may have moved since");
+    }
 }
