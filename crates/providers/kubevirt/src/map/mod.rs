@@ -7,6 +7,7 @@ mod hardware;
 pub(crate) mod layout;
 pub(crate) mod objects;
 mod place;
+pub(crate) mod seat;
 pub(crate) mod to_kubevirt;
 pub(crate) mod unplug;
 

@@ -1,4 +1,4 @@
-//! What a VM was placed for: devices of its node.
+//! What a VM was placed for: devices of its node. Which node is in [`crate::map::seat`].
 
 use polyvirt_api::kubevirt::Device;
 use serde_json::{Value, json};

@@ -5,13 +5,14 @@ use polyvirt_contract::Result;
 use polyvirt_contract::model::CreateVm;
 use serde_json::{Value, json};
 
-use crate::kinds::{CREATING, Kind, TAGS, VmKey, items, text};
+use crate::kinds::{CREATING, Kind, PLACED, TAGS, VmKey, items, text};
 use crate::map::cards::Card;
 use crate::map::cloud_init::{self, Seed};
 use crate::map::hardware;
 use crate::map::layout::{Disk, Layout, Source};
 use crate::map::objects::{self, Marks};
 use crate::map::place;
+use crate::map::seat::Seat;
 use crate::map::unplug::Leaving;
 use crate::quantity;
 
@@ -62,6 +63,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) making: Making,
     /// What is there: disks keep their claims and buses.
     pub(crate) live: Option<&'a Value>,
+    /// The node that it goes to.
+    pub(crate) seat: Seat,
     /// Whether it runs now: a disk that comes is plugged in while it does.
     pub(crate) hot: Hot,
     /// Cards that are on their way out.
@@ -113,6 +116,7 @@ impl Wish<'_> {
         if !self.request.tags.is_empty() {
             annotations[TAGS] = json!(self.request.tags.join(","));
         }
+        put(annotations, PLACED, json!(self.seat.text()));
         if self.making == Making::Begun {
             annotations[CREATING] = json!("true");
         }
@@ -138,14 +142,10 @@ impl Wish<'_> {
             "networks": self.networks(),
             "volumes": self.volumes(),
         });
-        let mut selector = json!(options.node_selector);
-        let host = self.request.placement.as_ref().map(|p| p.host.as_str());
-        if let Some(host) = host.filter(|host| !host.is_empty()) {
-            selector["kubernetes.io/hostname"] = json!(host);
-        }
-        put(&mut spec, "nodeSelector", selector);
+        put(&mut spec, "nodeSelector", json!(options.node_selector));
         put(&mut spec, "tolerations", json!(options.tolerations));
-        put(&mut spec, "affinity", json!(options.affinity));
+        let affinity = self.seat.affinity(options.affinity.as_ref());
+        put(&mut spec, "affinity", affinity);
         Ok(spec)
     }
 

@@ -9,10 +9,12 @@
 //! in between is asked again and finds it under way, or done. How it may go is said before, by a [`policy`].
 
 mod policy;
+mod unbind;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::api::ListParams;
 use kube::core::DynamicObject;
 use polyvirt_contract::model::{
     MigrateVm, MigrationMode, MigrationPhase, MigrationProgress, VmRef,
@@ -24,7 +26,7 @@ use serde_json::json;
 use crate::cluster::Others;
 use crate::errors;
 use crate::kinds::{
-    IDENTITY, Kind, LAST_REQUEST, MANAGED_BY, MANAGER, VM, VmKey, annotation, label, text,
+    HOSTNAME, IDENTITY, Kind, LAST_REQUEST, MANAGED_BY, MANAGER, VM, VmKey, annotation, label, text,
 };
 use crate::names;
 use crate::snapshot::served;
@@ -32,8 +34,6 @@ use crate::vm::{Core, carried_out};
 
 /// A machine with much memory takes long.
 const PATIENCE: Duration = Duration::from_mins(60);
-/// The label by which a node is chosen.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// A move: of which machine, and whereto.
 struct Move {
@@ -41,6 +41,8 @@ struct Move {
     key: VmKey,
     place: VmKey,
     target: String,
+    /// What selectors know the target by.
+    label: String,
     request: Option<RequestId>,
 }
 
@@ -64,9 +66,11 @@ pub(crate) async fn migrate(
     }
     served(core, Kind::Migration, "moves between nodes").await?;
     policy::set(core, &key, &found, &request).await?;
+    unbind::unbind(core, &key, &instance, &request.target_host).await?;
     let wish = Move {
         vm: vm.clone(),
         place: VmKey::new(&key.namespace, name(&key, &instance, &request)),
+        label: hostname(core, &request.target_host).await?,
         target: request.target_host,
         request: request.request,
         key,
@@ -136,6 +140,21 @@ async fn running(core: &Core, key: &VmKey) -> Result<DynamicObject> {
     up.ok_or_else(|| errors::precondition(message))
 }
 
+/// The label of the node, which need not be its name; who may not see nodes takes it for the same.
+async fn hostname(core: &Core, node: &str) -> Result<String> {
+    if node.is_empty() {
+        return Ok(String::new());
+    }
+    let one = ListParams::default().fields(&format!("metadata.name={node}"));
+    let all = core.cluster.global(Kind::Node);
+    let found = match core.cluster.list(Kind::Node, all, &one).await {
+        Err(error) if error.kind == ErrorKind::PermissionDenied => None,
+        listed => listed?.objects.pop(),
+    };
+    let told = found.as_ref().and_then(|node| label(node, HOSTNAME));
+    Ok(told.unwrap_or(node).to_owned())
+}
+
 /// One request for one instance is one name; without a request one place that it leaves.
 fn name(key: &VmKey, instance: &DynamicObject, request: &MigrateVm) -> String {
     let node = text(&instance.data, "/status/nodeName");
@@ -191,7 +210,7 @@ fn object(wish: &Move, vm: &DynamicObject) -> serde_json::Value {
         "spec": {"vmiName": wish.key.name},
     });
     if !wish.target.is_empty() {
-        object["spec"]["addedNodeSelector"] = json!({HOSTNAME: wish.target});
+        object["spec"]["addedNodeSelector"] = json!({HOSTNAME: wish.label});
     }
     object
 }
