@@ -45,7 +45,8 @@ pub trait Provider: Send + Sync + 'static {
     async fn power(&self, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>>;
 
     /// Brings size, disks, networks and tags to what is desired. What needs a restart is stored for the next start and
-    /// told in [`VmState::restart_required`].
+    /// told in [`VmState::restart_required`]. Host and devices stay what they are, whatever the placement says of them or does
+    /// not say; devices that were lost may come back.
     async fn reconfigure(&self, vm: &VmRef, desired: CreateVm) -> Result<Option<TaskId>>;
 
     /// Raises the virtual hardware version.

@@ -32,6 +32,18 @@ impl Operator {
             _ => return None,
         })
     }
+
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+        }
+    }
 }
 
 /// A demand on one label.

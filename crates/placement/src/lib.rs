@@ -14,6 +14,7 @@ pub mod affinity;
 pub mod device;
 mod filter;
 mod ground;
+mod hosts;
 pub mod labels;
 mod place;
 pub mod policy;
@@ -26,6 +27,7 @@ mod world;
 
 pub use affinity::InvalidAffinity;
 pub use device::{DeviceKind, DeviceRequest};
+pub use hosts::host_terms;
 pub use place::{Choice, Outcome, Refusal, Verdict, explain, place};
 pub use reason::Reason;
 pub use request::{Request, Wish};

@@ -139,6 +139,17 @@ impl Topology {
         }
     }
 
+    /// The label of hosts that tells it; `None` for the host itself, which has a name.
+    pub(crate) fn label(&self) -> Option<&str> {
+        match self {
+            Self::Host => None,
+            Self::Cluster => Some(CLUSTER),
+            Self::Zone => Some(ZONE),
+            Self::Region => Some(REGION),
+            Self::Label(key) => Some(key),
+        }
+    }
+
     /// Where the host is; `None` if it does not say. Hosts of two providers may have one name and are two.
     pub fn of<'h>(&self, provider: &str, host: &'h Host) -> Option<Cow<'h, str>> {
         match self {

@@ -301,4 +301,34 @@ pub struct Placement {
     pub resource_pool: String,
     /// Devices of the host that are passed to the VM, by the names of its inventory.
     pub devices: BTreeMap<String, u32>,
+    /// That the manager chose the host out of several, and what whatever host runs the VM must meet. `None`: the host is named by
+    /// whoever declares the VM, and no other will do.
+    pub chosen: Option<Chosen>,
+}
+
+/// What a host was chosen by. A hypervisor with a scheduler of its own may take another host that meets it, now or later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// The host meets one of these at least; without any, every host will do.
+    pub terms: Vec<HostTerm>,
+}
+
+/// Demands on a host, all of which it meets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostTerm {
+    /// On its labels.
+    pub labels: Vec<HostDemand>,
+    /// On its name.
+    pub name: Vec<HostDemand>,
+}
+
+/// A demand on a label, or on the name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostDemand {
+    /// The label; `metadata.name` for the name.
+    pub key: String,
+    /// How it is compared, as Kubernetes calls it: `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`.
+    pub operator: String,
+    /// What it is compared with.
+    pub values: Vec<String>,
 }

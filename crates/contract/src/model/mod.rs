@@ -11,9 +11,9 @@ mod state;
 mod usage;
 
 pub use create::{
-    ClassSpec, CreateVm, DiskDefaults, DiskSpec, DiskType, ExpandPolicy, Firmware, ImageSource,
-    NicSpec, Owner, PerformanceProfile, Placement, ResourceLimits, ScsiSpec, SecurityProfile,
-    StaticAddress, UserData,
+    Chosen, ClassSpec, CreateVm, DiskDefaults, DiskSpec, DiskType, ExpandPolicy, Firmware,
+    HostDemand, HostTerm, ImageSource, NicSpec, Owner, PerformanceProfile, Placement,
+    ResourceLimits, ScsiSpec, SecurityProfile, StaticAddress, UserData,
 };
 pub use guest::{ConsoleKind, ConsoleSession, ExecOutput, ExecRequest};
 pub use handover::{

@@ -185,9 +185,25 @@ fn disk() -> impl Strategy<Value = DiskSpec> {
         )
 }
 
+fn demand() -> impl Strategy<Value = HostDemand> {
+    let values = vec(text(), 0..3);
+    (text(), text(), values).prop_map(|(key, operator, values)| HostDemand {
+        key,
+        operator,
+        values,
+    })
+}
+
+fn chosen() -> impl Strategy<Value = Chosen> {
+    let demands = || vec(demand(), 0..3);
+    let term = (demands(), demands()).prop_map(|(labels, name)| HostTerm { labels, name });
+    vec(term, 0..3).prop_map(|terms| Chosen { terms })
+}
+
 fn placement() -> impl Strategy<Value = Placement> {
-    (text(), text(), text(), text(), text(), text()).prop_map(
-        |(datastore, storage_pod, cluster, folder, host, resource_pool)| Placement {
+    let names = (text(), text(), text(), text(), text(), text());
+    (names, option::of(chosen())).prop_map(
+        |((datastore, storage_pod, cluster, folder, host, resource_pool), chosen)| Placement {
             datastore,
             storage_pod,
             cluster,
@@ -195,6 +211,7 @@ fn placement() -> impl Strategy<Value = Placement> {
             host,
             resource_pool,
             devices: std::collections::BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]),
+            chosen,
         },
     )
 }

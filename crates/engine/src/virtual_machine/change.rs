@@ -9,6 +9,7 @@ use polyvirt_plan::virtual_machine::{
 use polyvirt_plan::{Note, Reason};
 
 use super::pass::{Flow, Pass, Reach, Seen};
+use super::place::put_devices;
 
 impl Pass<'_> {
     pub(super) async fn power(&mut self, request: PowerRequest) -> Flow {
@@ -62,10 +63,11 @@ impl Pass<'_> {
     }
 
     pub(super) async fn reconfigure(&mut self) -> Flow {
-        let request = match self.request().await {
+        let mut request = match self.request().await {
             Ok(request) => request,
             Err(flow) => return flow,
         };
+        put_devices(&mut request, self.record.placement.as_deref());
         let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else {
             return Flow::Continue;
         };

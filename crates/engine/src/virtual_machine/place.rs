@@ -5,9 +5,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{HostVerdict, PlacementStatus};
-use polyvirt_contract::model::CreateVm;
+use polyvirt_contract::model::{Chosen, CreateVm, HostDemand, HostTerm};
 use polyvirt_contract::{ErrorKind, Extension, ProviderError};
-use polyvirt_placement::{Choice, Refusal, Rule, Topology, Verdict};
+use polyvirt_placement::labels::Requirement;
+use polyvirt_placement::{Choice, NodeTerm, Refusal, Rule, Topology, Verdict, host_terms};
 use polyvirt_plan::virtual_machine::{OperationKind, Outcome, Placing};
 use polyvirt_plan::{Note, Problem, Reason};
 
@@ -78,7 +79,17 @@ impl Pass<'_> {
         }
     }
 
+    /// What the VM asks for, but not of hosts that were found full.
     fn question(&self) -> Result<Question, Problem> {
+        let mut question = self.declared()?;
+        if !self.memo.full_hosts.is_empty() {
+            let full = Rule::NotNamed(Topology::Host, self.memo.full_hosts.clone());
+            question.request.rules.push(full);
+        }
+        Ok(question)
+    }
+
+    fn declared(&self) -> Result<Question, Problem> {
         let made = self.desired.as_ref().map_err(Clone::clone)?;
         let policy = match policy_key(&self.vm) {
             Some(key) => Some(
@@ -94,12 +105,7 @@ impl Pass<'_> {
             .ready()
             .map(|ready| ready.features.clone())
             .unwrap_or_default();
-        let mut question = Question::new(&self.vm, &made.vm, policy.as_deref(), &features)?;
-        if !self.memo.full_hosts.is_empty() {
-            let full = Rule::NotNamed(Topology::Host, self.memo.full_hosts.clone());
-            question.request.rules.push(full);
-        }
-        Ok(question)
+        Question::new(&self.vm, &made.vm, policy.as_deref(), &features)
     }
 
     /// With what is known of the hosts; and before it is refused, with what they have now.
@@ -215,16 +221,19 @@ impl Pass<'_> {
             return;
         };
         let place = request.placement.get_or_insert_default();
+        let is_named = !place.host.is_empty();
         place.host = chosen.host.clone().unwrap_or_default();
         if let Some(datastore) = &chosen.datastore {
             place.datastore.clone_from(datastore);
         }
-        let count =
-            |(name, count): (&String, &i32)| (name.clone(), u32::try_from(*count).unwrap_or(0));
-        place.devices = chosen.devices.iter().map(count).collect();
-        let Ok(question) = self.question() else {
+        put_devices(request, Some(chosen));
+        let place = request.placement.get_or_insert_default();
+        let Ok(question) = self.declared() else {
             return;
         };
+        if !is_named {
+            place.chosen = Some(chosen_by(&question.request.rules));
+        }
         if place.folder.is_empty() {
             place.folder = question.folder.unwrap_or_default();
         }
@@ -250,6 +259,37 @@ impl Pass<'_> {
         self.come_again = Some(Next::Backoff);
         true
     }
+}
+
+/// What the host was chosen by, as far as it can go on to hold.
+fn chosen_by(rules: &[Rule]) -> Chosen {
+    let demands = |list: Vec<Requirement>| list.into_iter().map(demand).collect();
+    let term = |term: NodeTerm| HostTerm {
+        labels: demands(term.labels),
+        name: demands(term.name),
+    };
+    Chosen {
+        terms: host_terms(rules).into_iter().map(term).collect(),
+    }
+}
+
+fn demand(requirement: Requirement) -> HostDemand {
+    HostDemand {
+        key: requirement.key,
+        operator: requirement.operator.word().to_owned(),
+        values: requirement.values,
+    }
+}
+
+/// Says which devices the VM was given: when it is made, and with each change, for a provider that builds its VM anew.
+pub(super) fn put_devices(request: &mut CreateVm, chosen: Option<&PlacementStatus>) {
+    let devices = chosen.map(|chosen| &chosen.devices);
+    let Some(devices) = devices.filter(|devices| !devices.is_empty()) else {
+        return;
+    };
+    let count = |(name, count): (&String, &i32)| (name.clone(), u32::try_from(*count).unwrap_or(0));
+    let place = request.placement.get_or_insert_default();
+    place.devices = devices.iter().map(count).collect();
 }
 
 /// Those that fit come first.
@@ -279,4 +319,26 @@ fn no_policy(name: &str) -> Problem {
         "spec.placementRef.name",
         text,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_were_given_are_said_and_nothing_else() {
+        let mut request = CreateVm::default();
+        put_devices(&mut request, None);
+        put_devices(&mut request, Some(&PlacementStatus::default()));
+        assert_eq!(request, CreateVm::default(), "nothing was given");
+        let chosen = PlacementStatus {
+            host: Some("a".to_owned()),
+            devices: [("nvidia.com/gpu".to_owned(), 2)].into(),
+            ..PlacementStatus::default()
+        };
+        put_devices(&mut request, Some(&chosen));
+        let place = request.placement.unwrap_or_default();
+        assert_eq!(place.devices["nvidia.com/gpu"], 2);
+        assert_eq!(place.host, "", "a VM may have moved since");
+    }
 }

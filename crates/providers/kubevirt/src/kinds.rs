@@ -22,6 +22,10 @@ pub(crate) const OWNER_NAME: &str = "polyvirt.io/owner-name";
 pub(crate) const VM: &str = "polyvirt.io/vm";
 /// Annotation of a VM that is being made.
 pub(crate) const CREATING: &str = "polyvirt.io/creating";
+/// Annotation: the node that was asked for, and how firmly, as JSON.
+pub(crate) const PLACED: &str = "polyvirt.io/placed";
+/// Label of nodes by which selectors choose one. It need not be the node's name.
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Annotation: tags, separated by commas.
 pub(crate) const TAGS: &str = "polyvirt.io/tags";
 /// Annotation: the last request that was carried out.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{HotPlug, Kind, World};
 use super::machine::{TEMPLATE, list, needs_restart};
-use super::{FAULT, cards};
+use super::{FAULT, cards, seats};
 
 /// Where a machine names its disks.
 pub(super) const DISKS: &str = "/spec/domain/devices/disks";
@@ -26,6 +26,7 @@ pub(super) async fn bring(
 ) -> kube::Result<()> {
     plug_in(world, vm, instance).await?;
     cards::bring(world, vm, instance).await?;
+    seats::bring(world, vm, instance).await?;
     if needs_restart(vm, instance) {
         return Ok(());
     }

@@ -9,9 +9,9 @@ use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
 use super::FAULT;
-use super::cluster::{Kind, NODES, World};
-use super::hot;
+use super::cluster::{Kind, World};
 use super::machine::{INSTANCE_FINALIZER, list};
+use super::{hot, seats};
 
 /// How long a slow start takes.
 const SLOW: Duration = Duration::from_secs(3);
@@ -43,7 +43,10 @@ pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Resul
         (Some("Scheduling"), fault) => {
             let slow = fault == Some("SlowStart");
             tokio::time::sleep(if slow { SLOW } else { world.step }).await;
-            let change = json!({"status": running(instance)});
+            let Some(status) = running(instance) else {
+                return Ok(Action::await_change());
+            };
+            let change = json!({"status": status});
             world.change(Kind::Vmi, instance, &change).await?;
         }
         (Some("Running"), _) => {
@@ -57,15 +60,16 @@ pub(super) async fn pass(world: &World, instance: &DynamicObject) -> kube::Resul
     Ok(Action::await_change())
 }
 
-/// What a machine says of itself when it is up.
-fn running(instance: &DynamicObject) -> Value {
+/// What a machine says of itself when it is up; `None` if no node takes it.
+fn running(instance: &DynamicObject) -> Option<Value> {
     let number = number(instance);
     let cards = list(&instance.data, "/spec/domain/devices/interfaces");
-    let first = number.to_le_bytes()[0];
+    let first = usize::from(number.to_le_bytes()[0]);
+    let node = seats::start(&instance.data["spec"], first)?;
     let mut status = hot::sizes(instance);
     let told = json!({
         "phase": "Running",
-        "nodeName": NODES[usize::from(first) % NODES.len()],
+        "nodeName": node,
         "interfaces": told(instance, &cards),
         "volumeStatus": [],
         "guestOSInfo": {
@@ -79,7 +83,7 @@ fn running(instance: &DynamicObject) -> Value {
         ],
     });
     json_patch::merge(&mut status, &told);
-    status
+    Some(status)
 }
 
 /// What a machine says of its cards.

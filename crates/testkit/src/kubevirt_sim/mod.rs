@@ -22,6 +22,7 @@ mod instance;
 mod machine;
 mod metrics;
 mod moves;
+mod seats;
 mod storage;
 mod subresources;
 
@@ -42,8 +43,8 @@ use crate::Error;
 use cluster::{Kind, World};
 
 /// Annotation of a VirtualMachine that says what goes wrong: `Unschedulable`, `SlowStart` for a start of some seconds,
-/// `Immovable` for a machine that no node can take over, `Tokenless` for one into which no disk can be plugged, or
-/// `ForgetsRestore` for one whose restore is not looked at again until somebody writes to it.
+/// `Immovable` for a machine that no node can take over, `Tokenless` for one into which no disk can be plugged, `Staged` for
+/// one that hears of another node with its next start only, or `ForgetsRestore` for one whose restore is not looked at again until somebody writes to it.
 pub const FAULT: &str = "sim.polyvirt.io/fault";
 
 /// Where the kinds come from.

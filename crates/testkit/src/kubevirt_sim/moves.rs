@@ -5,8 +5,8 @@ use kube::core::DynamicObject;
 use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
-use super::FAULT;
-use super::cluster::{Kind, NODES, World};
+use super::cluster::{Kind, World};
+use super::{FAULT, seats};
 
 /// Phases, each a step of the simulator after the one before it.
 const PHASES: [&str; 6] = [
@@ -41,7 +41,7 @@ pub(super) async fn pass(world: &World, object: &DynamicObject) -> kube::Result<
     };
     let source = instance.data.pointer("/status/nodeName");
     let source = source.and_then(Value::as_str).unwrap_or_default();
-    let target = target(object, source);
+    let target = seats::target(&instance.data["spec"], asked(object), source);
     let mut state = json!({"sourceNode": source, "targetNode": target, "mode": "PreCopy"});
     obey(world, &instance, &mut state).await?;
     let next = PHASES
@@ -49,10 +49,8 @@ pub(super) async fn pass(world: &World, object: &DynamicObject) -> kube::Result<
         .position(|p| *p == phase)
         .map_or(0, |place| place + 1);
     match PHASES.get(next) {
-        // No such node: a machine is never scheduled there.
-        Some(_) if phase == "Scheduling" && !NODES.contains(&target.as_str()) => {
-            Ok(Action::await_change())
-        }
+        // No such node, or the machine may not be there: it is never scheduled.
+        Some(_) if phase == "Scheduling" && target.is_none() => Ok(Action::requeue(world.step * 5)),
         Some(next) => end(world, object, next, state).await,
         None if instance
             .annotations()
@@ -116,12 +114,7 @@ async fn end(
     Ok(Action::await_change())
 }
 
-/// The node that is asked for, else the other one.
-fn target(object: &DynamicObject, source: &str) -> String {
-    let wanted = object
-        .data
-        .pointer("/spec/addedNodeSelector/kubernetes.io~1hostname");
-    let wanted = wanted.and_then(Value::as_str);
-    let other = NODES.into_iter().find(|node| *node != source);
-    wanted.or(other).unwrap_or_default().to_owned()
+fn asked(object: &DynamicObject) -> Option<&str> {
+    let pointer = "/spec/addedNodeSelector/kubernetes.io~1hostname";
+    object.data.pointer(pointer).and_then(Value::as_str)
 }

@@ -6,6 +6,8 @@ pub(crate) mod from_kubevirt;
 mod hardware;
 pub(crate) mod layout;
 pub(crate) mod objects;
+mod place;
+pub(crate) mod seat;
 pub(crate) mod to_kubevirt;
 pub(crate) mod unplug;
 

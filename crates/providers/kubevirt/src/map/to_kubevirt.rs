@@ -1,16 +1,18 @@
 //! The VirtualMachine that a request asks for.
 
-use polyvirt_api::kubevirt::{BootDevice, Device, KubevirtOptions, NamedKind};
+use polyvirt_api::kubevirt::{BootDevice, KubevirtOptions, NamedKind};
 use polyvirt_contract::Result;
 use polyvirt_contract::model::CreateVm;
 use serde_json::{Value, json};
 
-use crate::kinds::{CREATING, Kind, TAGS, VmKey, items, text};
+use crate::kinds::{CREATING, Kind, PLACED, TAGS, VmKey, items, text};
 use crate::map::cards::Card;
 use crate::map::cloud_init::{self, Seed};
 use crate::map::hardware;
 use crate::map::layout::{Disk, Layout, Source};
 use crate::map::objects::{self, Marks};
+use crate::map::place;
+use crate::map::seat::Seat;
 use crate::map::unplug::Leaving;
 use crate::quantity;
 
@@ -61,6 +63,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) making: Making,
     /// What is there: disks keep their claims and buses.
     pub(crate) live: Option<&'a Value>,
+    /// The node that it goes to.
+    pub(crate) seat: Seat,
     /// Whether it runs now: a disk that comes is plugged in while it does.
     pub(crate) hot: Hot,
     /// Cards that are on their way out.
@@ -112,6 +116,7 @@ impl Wish<'_> {
         if !self.request.tags.is_empty() {
             annotations[TAGS] = json!(self.request.tags.join(","));
         }
+        put(annotations, PLACED, json!(self.seat.text()));
         if self.making == Making::Begun {
             annotations[CREATING] = json!("true");
         }
@@ -137,14 +142,10 @@ impl Wish<'_> {
             "networks": self.networks(),
             "volumes": self.volumes(),
         });
-        let mut selector = json!(options.node_selector);
-        let host = self.request.placement.as_ref().map(|p| p.host.as_str());
-        if let Some(host) = host.filter(|host| !host.is_empty()) {
-            selector["kubernetes.io/hostname"] = json!(host);
-        }
-        put(&mut spec, "nodeSelector", selector);
+        put(&mut spec, "nodeSelector", json!(options.node_selector));
         put(&mut spec, "tolerations", json!(options.tolerations));
-        put(&mut spec, "affinity", json!(options.affinity));
+        let affinity = self.seat.affinity(options.affinity.as_ref());
+        put(&mut spec, "affinity", affinity);
         Ok(spec)
     }
 
@@ -196,12 +197,9 @@ impl Wish<'_> {
             "interfaces": self.interfaces(),
             "rng": {},
         });
-        put(&mut devices, "gpus", devices_of(&self.gpus()));
-        put(
-            &mut devices,
-            "hostDevices",
-            devices_of(&options.host_devices),
-        );
+        put(&mut devices, "gpus", Value::Array(self.gpus()));
+        let others = options.host_devices.iter().map(place::device).collect();
+        put(&mut devices, "hostDevices", others);
         if let Some(multiqueue) = options.network_multiqueue {
             devices["networkInterfaceMultiqueue"] = json!(multiqueue);
         }
@@ -210,18 +208,6 @@ impl Wish<'_> {
             devices["tpm"] = json!({"persistent": true});
         }
         devices
-    }
-
-    /// Those of the options, and those that the VM was placed for: their names are the cluster's own. KubeVirt passes whatever
-    /// has such a name, card or not.
-    fn gpus(&self) -> Vec<Device> {
-        let placed = self.request.placement.iter().flat_map(|p| &p.devices);
-        let each = placed.flat_map(|(name, number)| (0..*number).map(move |_| name));
-        let named = each.enumerate().map(|(place, name)| Device {
-            name: format!("device{place}"),
-            device_name: name.clone(),
-        });
-        self.options.gpus.iter().cloned().chain(named).collect()
     }
 
     /// Its place among what is tried for boot. Nothing said: the first disk, then the medium.
@@ -358,9 +344,4 @@ fn named(reference: Option<&NamedKind>, what: &str) -> Option<Value> {
         kind => kind.to_owned(),
     };
     Some(json!({"name": reference.name, "kind": kind}))
-}
-
-fn devices_of(devices: &[Device]) -> Value {
-    let entry = |d: &Device| json!({"name": d.name, "deviceName": d.device_name});
-    Value::Array(devices.iter().map(entry).collect())
 }

@@ -9,10 +9,13 @@
 //! in between is asked again and finds it under way, or done. How it may go is said before, by a [`policy`].
 
 mod policy;
+mod tls;
+mod unbind;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::api::ListParams;
 use kube::core::DynamicObject;
 use polyvirt_contract::model::{
     MigrateVm, MigrationMode, MigrationPhase, MigrationProgress, VmRef,
@@ -24,16 +27,19 @@ use serde_json::json;
 use crate::cluster::Others;
 use crate::errors;
 use crate::kinds::{
-    IDENTITY, Kind, LAST_REQUEST, MANAGED_BY, MANAGER, VM, VmKey, annotation, label, text,
+    HOSTNAME, IDENTITY, Kind, LAST_REQUEST, MANAGED_BY, MANAGER, VM, VmKey, annotation, label, text,
 };
 use crate::names;
 use crate::snapshot::served;
 use crate::vm::{Core, carried_out};
 
-/// A machine with much memory takes long.
-const PATIENCE: Duration = Duration::from_mins(60);
-/// The label by which a node is chosen.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+/// How long KubeVirt may take to forget a move that failed.
+const FORGOTTEN: Duration = Duration::from_mins(1);
+/// How long a move is watched before it is looked at anew. There is no longest time for a move: who has asked for it says when it
+/// has been long enough, and cancels it.
+const TURN: Duration = Duration::from_mins(10);
+/// The pause after a look that failed.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// A move: of which machine, and whereto.
 struct Move {
@@ -41,6 +47,8 @@ struct Move {
     key: VmKey,
     place: VmKey,
     target: String,
+    /// What selectors know the target by.
+    label: String,
     request: Option<RequestId>,
 }
 
@@ -63,17 +71,22 @@ pub(crate) async fn migrate(
         return Ok(None);
     }
     served(core, Kind::Migration, "moves between nodes").await?;
+    if request.encrypted {
+        tls::check(core).await?;
+    }
     policy::set(core, &key, &found, &request).await?;
+    unbind::unbind(core, &key, &instance, &request.target_host).await?;
     let wish = Move {
         vm: vm.clone(),
         place: VmKey::new(&key.namespace, name(&key, &instance, &request)),
+        label: hostname(core, &request.target_host).await?,
         target: request.target_host,
         request: request.request,
         key,
     };
     begin(core, &wish, &found).await?;
     let (task, core_of_task) = (wish.place.to_string(), core.clone());
-    let begun = core.begin(&format!("migrate {task}"), |progress| async move {
+    let begun = core.begin_open(&format!("migrate {task}"), |progress| async move {
         let ended = follow(&core_of_task, &wish, &progress).await;
         // One that is left acts on nothing: the next move writes its own, or takes it away.
         if let Err(error) = policy::lift(&core_of_task, &wish.key).await {
@@ -88,17 +101,23 @@ pub(crate) async fn migrate(
 /// Stops a move: KubeVirt does so when its object is deleted.
 pub(crate) async fn cancel(core: &Core, vm: &VmRef, request: &RequestId) -> Result<()> {
     let (key, _) = core.allowed(vm).await?;
-    let instance = running(core, &key).await?;
-    let place = VmKey::new(&key.namespace, name_of(&key, &instance, request.as_str()));
-    let found = core.cluster.get(Kind::Migration, &place).await?;
-    let at_work = found
-        .filter(|object| !matches!(text(&object.data, "/status/phase"), "Succeeded" | "Failed"));
-    let Some(object) = at_work else {
+    let Some(object) = at_work(core, &key, request).await? else {
         return Err(ProviderError::not_found(format!(
             "A move for the request {request}"
         )));
     };
     core.cluster.delete(Kind::Migration, &object).await
+}
+
+/// The move that goes on for the request. One of a machine that is gone does not: KubeVirt ends it.
+async fn at_work(core: &Core, key: &VmKey, request: &RequestId) -> Result<Option<DynamicObject>> {
+    let Some(instance) = core.cluster.get(Kind::Vmi, key).await? else {
+        return Ok(None);
+    };
+    let place = VmKey::new(&key.namespace, name_of(key, &instance, request.as_str()));
+    let found = core.cluster.get(Kind::Migration, &place).await?;
+    let phase = |object: &DynamicObject| text(&object.data, "/status/phase").to_owned();
+    Ok(found.filter(|object| !matches!(phase(object).as_str(), "Succeeded" | "Failed")))
 }
 
 /// What KubeVirt cannot do cannot be wished for.
@@ -136,6 +155,21 @@ async fn running(core: &Core, key: &VmKey) -> Result<DynamicObject> {
     up.ok_or_else(|| errors::precondition(message))
 }
 
+/// The label of the node, which need not be its name; who may not see nodes takes it for the same.
+async fn hostname(core: &Core, node: &str) -> Result<String> {
+    if node.is_empty() {
+        return Ok(String::new());
+    }
+    let one = ListParams::default().fields(&format!("metadata.name={node}"));
+    let all = core.cluster.global(Kind::Node);
+    let found = match core.cluster.list(Kind::Node, all, &one).await {
+        Err(error) if error.kind == ErrorKind::PermissionDenied => None,
+        listed => listed?.objects.pop(),
+    };
+    let told = found.as_ref().and_then(|node| label(node, HOSTNAME));
+    Ok(told.unwrap_or(node).to_owned())
+}
+
 /// One request for one instance is one name; without a request one place that it leaves.
 fn name(key: &VmKey, instance: &DynamicObject, request: &MigrateVm) -> String {
     let node = text(&instance.data, "/status/nodeName");
@@ -159,7 +193,7 @@ async fn begin(core: &Core, wish: &Move, vm: &DynamicObject) -> Result<()> {
         }
         core.cluster.delete(Kind::Migration, &there).await?;
         let gone = |object: Option<&DynamicObject>| object.is_none();
-        core.until(Kind::Migration, &wish.place, PATIENCE, gone)
+        core.until(Kind::Migration, &wish.place, FORGOTTEN, gone)
             .await?;
     }
     let object = object(wish, vm);
@@ -191,7 +225,7 @@ fn object(wish: &Move, vm: &DynamicObject) -> serde_json::Value {
         "spec": {"vmiName": wish.key.name},
     });
     if !wish.target.is_empty() {
-        object["spec"]["addedNodeSelector"] = json!({HOSTNAME: wish.target});
+        object["spec"]["addedNodeSelector"] = json!({HOSTNAME: wish.label});
     }
     object
 }
@@ -206,8 +240,13 @@ async fn follow(core: &Core, wish: &Move, progress: &Progress) -> Result<()> {
         }
         object.is_none() || matches!(phase, "Succeeded" | "Failed")
     };
-    core.until(Kind::Migration, &wish.place, PATIENCE, over)
-        .await?;
+    while let Err(error) = core.until(Kind::Migration, &wish.place, TURN, &over).await {
+        // Who cannot look for a while does not know of an end.
+        if !error.kind.is_unanswered() || core.stop.is_cancelled() {
+            return Err(error);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
     let object = core.cluster.get(Kind::Migration, &wish.place).await?;
     let phase = object.as_ref().map(|o| text(&o.data, "/status/phase"));
     match phase {

@@ -29,6 +29,7 @@ use crate::map::cards::{Card, cards};
 use crate::map::cloud_init::Seed;
 use crate::map::layout::{Layout, Source};
 use crate::map::objects::{self, Anchor, Marks};
+use crate::map::seat::Seat;
 use crate::map::to_kubevirt::{Hot, Making, Run, Wish};
 use crate::map::unplug::Leaving;
 use crate::vm::{Core, adopt, look};
@@ -98,7 +99,7 @@ impl Plan {
         &self,
         run: Run,
         making: Making,
-        live: Option<&Value>,
+        live: Option<&DynamicObject>,
         hot: Hot,
         leaving: &[Leaving],
     ) -> Result<Value> {
@@ -111,7 +112,8 @@ impl Plan {
             seed: self.seed.as_ref(),
             run,
             making,
-            live,
+            live: live.map(|live| &live.data),
+            seat: Seat::of(&self.request, &self.options, live),
             hot,
             leaving,
             cluster: &self.cluster,
@@ -313,8 +315,7 @@ async fn finish(core: &Core, plan: &Plan, vm: &DynamicObject) -> Result<()> {
             return Ok(());
         }
         let run = Run::of(&seen.data);
-        let mut whole =
-            plan.virtual_machine(run, Making::Done, Some(&seen.data), Hot::Stopped, &[])?;
+        let mut whole = plan.virtual_machine(run, Making::Done, Some(&seen), Hot::Stopped, &[])?;
         whole["metadata"]["resourceVersion"] = json!(seen.metadata.resource_version);
         match core.cluster.apply(Kind::Vm, &whole, Others::Override).await {
             Ok(made) => return unmark(core, &made).await,

@@ -8,6 +8,7 @@ mod plug;
 mod power;
 mod reconfigure;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) tasks: Tasks,
     pub(crate) moves: Moves,
     pub(crate) images: Images,
+    /// Keys of taints that VMs tolerate.
+    pub(crate) tolerated: BTreeSet<String>,
     pub(crate) usage: Ledger,
     pub(crate) stop: CancellationToken,
 }
@@ -64,6 +67,14 @@ impl Core {
                 ended.unwrap_or_else(|_| Err(errors::late("The task")))
             }
         })
+    }
+
+    /// The same for work whose end others decide on, however late it comes.
+    pub(crate) fn begin_open<F>(&self, key: &str, work: impl FnOnce(Progress) -> F) -> Begun
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.tasks.begin(key, work)
     }
 
     /// The VirtualMachine that a call may change: it is there, and it is not somebody else's.

@@ -182,7 +182,7 @@ async fn apply_once(
         Way::Off => Vec::new(),
         _ => plug::leaving(core, plan, live).await?,
     };
-    let mut wanted = plan.virtual_machine(run, Making::Done, Some(&live.data), hot, &leaving)?;
+    let mut wanted = plan.virtual_machine(run, Making::Done, Some(live), hot, &leaving)?;
     wanted["metadata"]["resourceVersion"] = Value::from(live.metadata.resource_version.clone());
     core.cluster
         .apply(Kind::Vm, &wanted, Others::Override)

@@ -21,5 +21,6 @@ mod life;
 mod many;
 mod moves;
 mod outage;
+mod placed;
 mod refusals;
 mod rights;

@@ -4,9 +4,10 @@ use futures::StreamExt as _;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use polyvirt_contract::model::{MigrateVm, MigrationPhase, PowerState};
+use polyvirt_contract::model::{MigrateVm, MigrationPhase, PowerOp, PowerState};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{ErrorKind, Provider, RequestId, TaskId};
+use polyvirt_testkit::ControlPlane;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -186,4 +187,46 @@ async fn a_machine_that_is_off_does_not_move() {
         .migration_progress(&TaskId::from("nobody"))
         .await;
     assert_eq!(unknown.expect_err("unknown").kind, ErrorKind::NotFound);
+}
+
+/// There is nothing to stop any more when the machine is off, and that is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_move_of_a_machine_that_went_off_is_over_for_who_cancels() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let begun = lab.provider.migrate(&vm, to("no-such-node", "stuck")).await;
+    begun.expect("accepted");
+    lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
+    let request = RequestId::from("stuck");
+    let asked = async {
+        // What is at work still is stopped first.
+        while lab.provider.cancel_migration(&vm, &request).await == Ok(()) {}
+        lab.provider.cancel_migration(&vm, &request).await
+    };
+    let answer = tokio::time::timeout(patience(), asked)
+        .await
+        .expect("an end");
+    assert_eq!(answer.expect_err("over").kind, ErrorKind::NotFound);
+}
+
+/// Who must have encryption does not get a move without it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_must_be_encrypted_is_refused_where_none_is() {
+    let plane = ControlPlane::builder().start().await;
+    let lab = Lab::on(&plane.expect("a control plane")).await;
+    let vm = lab.running(lab.wish("web")).await;
+    let encrypted = |request: &str| MigrateVm {
+        encrypted: true,
+        ..to("", request)
+    };
+    let plain = |yes: bool| json!({"spec": {"configuration": {"migrations": {"disableTLS": yes}}}});
+    lab.kubevirt(plain(true)).await;
+    let refused = lab.provider.migrate(&vm, encrypted("one")).await;
+    let refused = refused.expect_err("refused");
+    assert_eq!(refused.kind, ErrorKind::Unsupported, "{refused}");
+    assert_eq!(refused.field.as_deref(), Some("encrypted"));
+    lab.kubevirt(plain(false)).await;
+    let task = lab.provider.migrate(&vm, encrypted("two")).await;
+    let end = ended(&lab, task.expect("accepted")).await;
+    assert_eq!(end, TaskState::Succeeded);
 }

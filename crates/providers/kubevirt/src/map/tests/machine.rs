@@ -153,12 +153,9 @@ fn placement_devices_and_limits() {
         "placement",
         &vm,
         &[
-            (
-                "POD/nodeSelector",
-                json!({"disk": "ssd", "kubernetes.io/hostname": "node-7"}),
-            ),
+            ("POD/nodeSelector", json!({"disk": "ssd"})),
             ("POD/tolerations/0/key", json!("gpu")),
-            ("POD/affinity", json!({"podAffinity": {}})),
+            ("POD/affinity/podAffinity", json!({})),
             ("DOMAIN/devices/gpus/0/deviceName", json!("nvidia.com/A100")),
             (
                 "DOMAIN/devices/gpus/2",

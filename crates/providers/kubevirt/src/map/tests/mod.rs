@@ -8,6 +8,7 @@
 mod cards;
 mod disks;
 mod machine;
+mod seats;
 mod states;
 
 use polyvirt_api::kubevirt::KubevirtOptions;
@@ -19,6 +20,7 @@ use crate::kinds::VmKey;
 use crate::map::cards::cards;
 use crate::map::cloud_init::Seed;
 use crate::map::layout::Layout;
+use crate::map::seat::Seat;
 use crate::map::to_kubevirt::{Hot, Making, Run, Wish};
 
 pub(super) fn key() -> VmKey {
@@ -75,6 +77,7 @@ pub(super) fn built(
         run: Run::Halted,
         making: Making::Done,
         live,
+        seat: Seat::of(request, options, None),
         hot,
         leaving: &[],
         cluster: "here",
