@@ -35,8 +35,8 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::{MigrateVm, MigrationMode, PowerState, VmRef};
 use polyvirt_contract::{Result, TaskId};
-use polyvirt_provider_kit::fleet::choice;
 use polyvirt_provider_kit::fleet::running::Running;
+use polyvirt_provider_kit::fleet::{choice, moves};
 use polyvirt_provider_kit::guest::Told;
 use polyvirt_provider_kit::tasks::Progress;
 use polyvirt_provider_kit::uuid::Uuid;
@@ -77,7 +77,7 @@ impl Fleet {
         }
         let asked = request.request.as_ref();
         if let Some(begun) = self.moves.under_way(&source.tasks, found.uuid, asked)? {
-            return begun.answer().await;
+            return moves::told(begun).await;
         }
         let candidates = self.candidates().await;
         let to = choice::choose_other(&candidates, from, &request.target_host)?;
