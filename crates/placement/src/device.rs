@@ -72,8 +72,12 @@ impl DeviceRequest {
         vendor.is_empty() || vendor == domain || domain.split('.').any(|part| part == vendor)
     }
 
-    /// A device that is just called `gpu` has its model in a label of the host.
+    /// A network is meant by its whole name. A card may be by a part: people say T4. One that is just called `gpu` has its model
+    /// in a label of the host.
     fn is_model(&self, domain: &str, rest: &str, host: &Host) -> bool {
+        if self.kind == DeviceKind::Sriov {
+            return self.model.is_empty() || self.model == rest;
+        }
         let product = host.labels.get(&format!("{domain}/gpu.product"));
         let product = product.filter(|_| words(rest) == ["gpu"]);
         let has = |text: &str| contains(&words(text), &words(&self.model));
@@ -252,6 +256,15 @@ mod tests {
             (DeviceKind::Sriov, "", "", "sriov/net1", true),
             (DeviceKind::Sriov, "", "net1", "sriov/net1", true),
             (DeviceKind::Sriov, "", "net2", "sriov/net1", false),
+            (DeviceKind::Sriov, "", "storage", "sriov/storage", true),
+            (
+                DeviceKind::Sriov,
+                "",
+                "storage",
+                "sriov/backup-storage",
+                false,
+            ),
+            (DeviceKind::Sriov, "", "a-b", "sriov/a.b", false),
             (
                 DeviceKind::Sriov,
                 "",

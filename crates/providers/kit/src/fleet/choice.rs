@@ -26,11 +26,24 @@ pub fn choose(hosts: &[Candidate], asked: &str) -> Result<usize> {
     }
 }
 
-/// The same for a VM that is to leave a host; `None` if it is asked to go where it is.
+/// The same for a VM that is to leave a host; `None` if it is asked to go where it is. A target that is away is a reason not to
+/// move, and not one to be asked the same again: whoever asks keeps the VM from all else meanwhile.
 pub fn choose_other(hosts: &[Candidate], leaves: usize, asked: &str) -> Result<Option<usize>> {
+    let chosen = other(hosts, leaves, asked).map_err(|error| refused(error).at("targetHost"))?;
+    Ok((chosen != leaves).then_some(chosen))
+}
+
+fn refused(error: ProviderError) -> ProviderError {
+    if error.kind.is_unanswered() {
+        let text = format!("No host can take the VM now: {}", error.message);
+        return ProviderError::new(ErrorKind::Precondition, text);
+    }
+    error
+}
+
+fn other(hosts: &[Candidate], leaves: usize, asked: &str) -> Result<usize> {
     if !asked.is_empty() {
-        let chosen = choose(hosts, asked).map_err(|error| error.at("targetHost"))?;
-        return Ok((chosen != leaves).then_some(chosen));
+        return choose(hosts, asked);
     }
     let mut others = hosts.to_vec();
     others[leaves].down = Some(unavailable(
@@ -39,7 +52,7 @@ pub fn choose_other(hosts: &[Candidate], leaves: usize, asked: &str) -> Result<O
     // What is told is why none of the others can be had.
     others.rotate_left(leaves + 1);
     let chosen = roomiest(&others)?;
-    Ok(Some((chosen + leaves + 1) % hosts.len()))
+    Ok((chosen + leaves + 1) % hosts.len())
 }
 
 fn roomiest(hosts: &[Candidate]) -> Result<usize> {
@@ -130,8 +143,12 @@ mod tests {
         assert_eq!(choose_other(&hosts, 2, ""), Ok(Some(0)));
         let error = choose_other(&hosts, 0, "x").expect_err("unknown");
         assert_eq!(error.field.as_deref(), Some("targetHost"));
-        let error = choose_other(&[host("a", 9), down("b")], 0, "").expect_err("away");
-        assert_eq!(error.message, "b is away");
+        for asked in ["", "b"] {
+            let error = choose_other(&[host("a", 9), down("b")], 0, asked).expect_err("away");
+            assert!(error.message.ends_with("b is away"), "{error}");
+            let told = (error.kind, error.field.as_deref());
+            assert_eq!(told, (ErrorKind::Precondition, Some("targetHost")));
+        }
     }
 
     #[test]

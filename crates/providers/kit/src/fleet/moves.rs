@@ -42,6 +42,16 @@ fn precondition(message: impl Into<String>) -> ProviderError {
     ProviderError::new(ErrorKind::Precondition, message)
 }
 
+/// Waits a while, and tells how it went if it was refused by then. Else it is by its task that one asks: a failure that sounds as if
+/// nobody had answered, such as that the target went away, would have the whole move asked for again.
+pub async fn told(begun: Begun) -> Result<Option<TaskId>> {
+    let id = begun.id().clone();
+    match begun.answer().await {
+        Err(error) if !error.kind.is_unanswered() => Err(error),
+        _ => Ok(Some(id)),
+    }
+}
+
 impl Moves {
     /// The move of the VM that is under way, if the same request asked for it: one VM goes one way at a time.
     pub fn under_way(
@@ -62,8 +72,7 @@ impl Moves {
         )))
     }
 
-    /// Begins a move as a task, which ends with the provider. Told even of one that is over by then: it is by its task that one
-    /// asks how it went.
+    /// Begins a move as a task, which ends with the provider. Told even of one that is over by then ([`told`]).
     pub async fn begin<F>(
         &self,
         (tasks, stop): (&Tasks, CancellationToken),
@@ -82,9 +91,8 @@ impl Moves {
                 moved
             }
         });
-        let id = begun.id().clone();
-        self.remember(id.clone(), running);
-        begun.answer().await.map(|_| Some(id))
+        self.remember(begun.id().clone(), running);
+        told(begun).await
     }
 
     /// How far a move is.
@@ -112,6 +120,8 @@ impl Moves {
 
 #[cfg(test)]
 mod tests {
+    use polyvirt_contract::watch::TaskState;
+
     use super::*;
     use crate::hub::Hub;
 
@@ -151,6 +161,34 @@ mod tests {
         let ended = tasks.find(&key(&uuid)).expect("goes on").done().await;
         assert_eq!(ended.err().map(|e| e.kind), Some(ErrorKind::Cancelled));
         assert!(moves.of_vm(uuid).is_none(), "it is over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_move_that_fails_at_once_has_an_end_all_the_same() {
+        for kind in [ErrorKind::Unavailable, ErrorKind::Timeout] {
+            let tasks = Tasks::new(Hub::new(), "task-1".to_owned());
+            let hosts = ("a".to_owned(), "b".to_owned());
+            let running = Running::new(Uuid::from_bytes([7; 16]), Some("r1".into()), hosts);
+            let carry = move |_, _| async move { Err(ProviderError::new(kind, "b went away")) };
+            let office = (&tasks, CancellationToken::new());
+            let task = Moves::default().begin(office, running, carry).await;
+            let task = task.expect("answered").expect("a task");
+            let Some(TaskState::Failed(error)) = tasks.status(&task) else {
+                panic!("{task} failed");
+            };
+            assert_eq!(error.kind, kind);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_move_that_is_refused_is_answered_so() {
+        let tasks = Tasks::new(Hub::new(), "task-1".to_owned());
+        let hosts = ("a".to_owned(), "b".to_owned());
+        let running = Running::new(Uuid::from_bytes([7; 16]), Some("r1".into()), hosts);
+        let carry = |_, _| async { Err(precondition("It has snapshots")) };
+        let office = (&tasks, CancellationToken::new());
+        let answer = Moves::default().begin(office, running, carry).await;
+        assert_eq!(answer.err().map(|e| e.kind), Some(ErrorKind::Precondition));
     }
 
     #[tokio::test(start_paused = true)]

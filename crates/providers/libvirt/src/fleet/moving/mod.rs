@@ -35,8 +35,8 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::{MigrateVm, MigrationMode, PowerState, VmRef};
 use polyvirt_contract::{Result, TaskId};
-use polyvirt_provider_kit::fleet::choice;
 use polyvirt_provider_kit::fleet::running::Running;
+use polyvirt_provider_kit::fleet::{choice, moves};
 use polyvirt_provider_kit::guest::Told;
 use polyvirt_provider_kit::tasks::Progress;
 use polyvirt_provider_kit::uuid::Uuid;
@@ -48,7 +48,7 @@ use crate::domain::{Machine, Marks, Moving};
 use crate::errors;
 use crate::power::{remember, served};
 use crate::rpc::{Domain, flags};
-use crate::xml::parse;
+use crate::xml::{Element, parse};
 use carry::Trip;
 pub(crate) use left::keep_settled;
 use luggage::{Both, Luggage};
@@ -77,7 +77,7 @@ impl Fleet {
         }
         let asked = request.request.as_ref();
         if let Some(begun) = self.moves.under_way(&source.tasks, found.uuid, asked)? {
-            return begun.answer().await;
+            return moves::told(begun).await;
         }
         let candidates = self.candidates().await;
         let to = choice::choose_other(&candidates, from, &request.target_host)?;
@@ -183,16 +183,35 @@ impl Route {
             )));
         }
         let stored = both.here.xml(&domain, flags::INACTIVE).await?;
-        let root = parse(&stored)?.root;
-        let outside =
-            root.at("devices/tpm").is_some() || Machine::of(&root).facts.firmware == "UEFI";
-        if was == PowerState::Off && outside {
-            return Err(errors::precondition(
-                "The VM is off, and its UEFI variables or its TPM lie outside of all storage pools, where only a running guest takes them along; start it, then move it",
-            ));
-        }
-        Ok(())
+        held_back(&parse(&stored)?.root, was)
     }
+}
+
+/// What of a VM, as it is stored, cannot come along.
+fn held_back(stored: &Element, was: PowerState) -> Result<()> {
+    // By its address another device is meant at the target, or none. libvirt sees to that for a guest that runs only.
+    if has_devices_of_host(stored) {
+        return Err(errors::precondition(
+            "The VM has devices of its host, which cannot come along; take them away first",
+        ));
+    }
+    let outside =
+        stored.at("devices/tpm").is_some() || Machine::of(stored).facts.firmware == "UEFI";
+    if was == PowerState::Off && outside {
+        return Err(errors::precondition(
+            "The VM is off, and its UEFI variables or its TPM lie outside of all storage pools, where only a running guest takes them along; start it, then move it",
+        ));
+    }
+    Ok(())
+}
+
+/// Devices of whatever kind, also those that are network cards.
+fn has_devices_of_host(domain: &Element) -> bool {
+    let Some(devices) = domain.at("devices") else {
+        return false;
+    };
+    let card = |card: &Element| card.get("type").as_deref() == Some("hostdev");
+    devices.all("hostdev").next().is_some() || devices.all("interface").any(card)
 }
 
 /// A guest that does not run has nothing to go on with.
@@ -208,4 +227,35 @@ fn refuse_live(request: &MigrateVm, was: PowerState) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use polyvirt_contract::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_the_host_stays_there() {
+        let pci = "<hostdev mode='subsystem' type='pci'><source><address bus='0x3' slot='0x0' function='0x1'/></source></hostdev>";
+        let usb = "<hostdev mode='subsystem' type='usb'/>";
+        let function = "<interface type='hostdev'/>";
+        let bridge = "<interface type='bridge'/>";
+        let tpm = "<tpm model='tpm-crb'/>";
+        let table = [
+            (PowerState::Off, pci, false),
+            (PowerState::On, pci, false),
+            (PowerState::Off, usb, false),
+            (PowerState::Off, function, false),
+            (PowerState::Off, bridge, true),
+            (PowerState::Off, tpm, false),
+            (PowerState::On, tpm, true),
+        ];
+        for (was, device, moves) in table {
+            let xml = format!("<domain><devices>{device}</devices></domain>");
+            let refused = held_back(&parse(&xml).expect("XML").root, was).err();
+            let expected = (!moves).then_some(ErrorKind::Precondition);
+            assert_eq!(refused.map(|e| e.kind), expected, "{was:?} {device}");
+        }
+    }
 }

@@ -33,8 +33,8 @@ use polyvirt_contract::model::{
     Sending, SettleMove, VmRef,
 };
 use polyvirt_contract::{ErrorKind, MoveId, ProviderError, Result, TaskId, VmId};
-use polyvirt_provider_kit::fleet::choice;
 use polyvirt_provider_kit::fleet::running::Running;
+use polyvirt_provider_kit::fleet::{choice, moves};
 use polyvirt_provider_kit::tasks::Progress;
 use polyvirt_provider_kit::uuid::Uuid;
 
@@ -73,7 +73,7 @@ impl Fleet {
         let uuid = Uuid::parse(vm.id.as_str()).ok_or_else(absent)?;
         let asked = request.request.as_ref();
         if let Some(begun) = self.moves.under_way(&self.tasks, uuid, asked)? {
-            return begun.answer().await;
+            return moves::told(begun).await;
         }
         let candidates = self.candidates().await;
         let to = choice::choose_other(&candidates, from, &request.target_host)?;
