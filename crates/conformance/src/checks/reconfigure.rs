@@ -47,7 +47,7 @@ fn grown(desired: &CreateVm) -> CreateVm {
     bigger
 }
 
-async fn reconfigure(lab: &Lab, vm: &VmRef, desired: &CreateVm) -> Checked<VmState> {
+pub(super) async fn reconfigure(lab: &Lab, vm: &VmRef, desired: &CreateVm) -> Checked<VmState> {
     let task = lab.provider().reconfigure(vm, desired.clone()).await?;
     lab.done(task).await?;
     lab.listed(&vm.id).await
@@ -114,7 +114,7 @@ async fn twice(lab: &Lab) -> Checked {
     Ok(())
 }
 
-fn with_disk(desired: &CreateVm, size_gib: u32) -> CreateVm {
+pub(super) fn with_disk(desired: &CreateVm, size_gib: u32) -> CreateVm {
     let disk = DiskSpec {
         name: "data".to_owned(),
         size_gib,

@@ -1,11 +1,12 @@
 //! Moments to go back to.
 
 use polyvirt_contract::model::{
-    PowerOp, PowerState, Quiesce, SnapshotContents, SnapshotRequest, VmRef,
+    DiskState, PowerOp, PowerState, Quiesce, SnapshotContents, SnapshotRequest, VmRef, VmState,
 };
 use polyvirt_contract::{ErrorKind, Extension, SnapshotId};
 
-use crate::check::{Check, Checked, Need, check, ensure};
+use super::reconfigure::{reconfigure, with_disk};
+use crate::check::{Check, Checked, Failure, Need, check, ensure};
 use crate::lab::Lab;
 
 const SNAPSHOTS: Need = Need::Capability("snapshots", |has| has.snapshots);
@@ -19,6 +20,12 @@ pub(super) fn checks() -> Vec<Check> {
             "A snapshot is taken, gone back to, and deleted.",
             &[SNAPSHOTS],
             whole_life
+        ),
+        check!(
+            "snapshot-later-disk",
+            "Going back leaves disks that came later, and other snapshots, as they are.",
+            &[SNAPSHOTS, Need::Full, Need::Fields("spec.disks")],
+            later_disk
         ),
         check!(
             "snapshot-memory",
@@ -36,8 +43,17 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 async fn take(lab: &Lab, vm: &VmRef, contents: SnapshotContents) -> Checked<SnapshotId> {
+    take_named(lab, vm, "conformance", contents).await
+}
+
+async fn take_named(
+    lab: &Lab,
+    vm: &VmRef,
+    name: &str,
+    contents: SnapshotContents,
+) -> Checked<SnapshotId> {
     let request = SnapshotRequest {
-        name_hint: "conformance".to_owned(),
+        name_hint: name.to_owned(),
         description: "Made by the conformance suite".to_owned(),
         contents,
         quiesce: Quiesce::IfPossible,
@@ -66,6 +82,30 @@ async fn whole_life(lab: &Lab) -> Checked {
     let answer = lab.provider().snapshot_revert(&vm, &snapshot).await;
     lab.refused(answer, ErrorKind::NotFound, "a deleted snapshot")?;
     Ok(())
+}
+
+async fn later_disk(lab: &Lab) -> Checked {
+    let desired = lab.desired();
+    let vm = lab.make(desired.clone()).await?;
+    let before = take_named(lab, &vm, "before", SnapshotContents::Disks).await?;
+    let with_data = with_disk(&desired, 1);
+    let made = data(&reconfigure(lab, &vm, &with_data).await?)?;
+    let after = take_named(lab, &vm, "after", SnapshotContents::Disks).await?;
+    // Back and forth: neither may cost the other.
+    for snapshot in [&before, &after, &before] {
+        revert(lab, &vm, snapshot).await?;
+        let kept = data(&reconfigure(lab, &vm, &with_data).await?)?;
+        ensure!(kept == made, "{made:?} became {kept:?}");
+    }
+    lab.switch(&vm, PowerOp::On).await?;
+    Ok(())
+}
+
+/// The disk that came later.
+fn data(state: &VmState) -> Checked<DiskState> {
+    let disks = state.disks.clone().unwrap_or_default();
+    let found = disks.iter().find(|disk| disk.name == "data").cloned();
+    found.ok_or_else(|| Failure::new(format!("the disk is gone, there is {disks:?}")))
 }
 
 async fn memory(lab: &Lab) -> Checked {

@@ -50,6 +50,8 @@ enum Defect {
     SnapshotsAgain,
     /// Going back to a snapshot does nothing.
     StaysForward,
+    /// Going back to a snapshot costs the others.
+    LosesOthers,
 }
 
 struct Broken {
@@ -191,6 +193,13 @@ impl Provider for Broken {
         if self.is(Defect::StaysForward) {
             return Ok(None);
         }
+        if self.is(Defect::LosesOthers) {
+            let state = self.mock.describe(&vm.id).await?;
+            let known = state.and_then(|state| state.snapshots).unwrap_or_default();
+            for other in known.iter().filter(|other| other.id != *snapshot) {
+                self.mock.snapshot_delete(vm, &other.id).await?;
+            }
+        }
         self.mock.snapshot_revert(vm, snapshot).await
     }
 
@@ -306,6 +315,7 @@ async fn each_defect_is_noticed_by_the_check_of_that_promise() {
         (Defect::SnapshotsAgain, "snapshot-twice"),
         (Defect::StaysForward, "snapshot"),
         (Defect::StaysForward, "snapshot-memory"),
+        (Defect::LosesOthers, "snapshot-later-disk"),
     ] {
         let report = report(defect).await;
         let noticed = report.failures().any(|(name, _)| name == check);

@@ -13,7 +13,7 @@ use crate::xml::{Element, parse};
 
 /// Where our marks are in the description of a snapshot.
 const MARKS: &str = "domain/metadata/polyvirt:vm";
-const BYTES: &str = "heldBytes";
+pub(crate) const BYTES: &str = "heldBytes";
 
 /// What was written down; 0 if nothing was.
 pub(crate) fn read(snapshot: &Element) -> u64 {

@@ -36,6 +36,7 @@ mod power;
 mod provider;
 mod reconfigure;
 mod remove;
+mod revert;
 mod rpc;
 mod sasl;
 mod seed;

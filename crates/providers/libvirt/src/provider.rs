@@ -19,7 +19,7 @@ use crate::config::LibvirtConfig;
 use crate::core::{Core, Revisions};
 use crate::{
     clone, console, create, disk_info, guest, image, inventory, look, offer, power, reconfigure,
-    remove, sizes, snapshot, usage,
+    remove, revert, sizes, snapshot, usage,
 };
 
 /// A provider whose VMs are domains of a libvirt, on this machine or another.
@@ -120,7 +120,7 @@ impl Provider for Libvirt {
     }
 
     async fn snapshot_revert(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
-        snapshot::revert(&self.core, self.core.allowed(vm).await?, snapshot.clone()).await
+        revert::revert(&self.core, self.core.allowed(vm).await?, snapshot.clone()).await
     }
 
     async fn clone_vm(&self, request: CloneVm) -> Result<Cloned> {

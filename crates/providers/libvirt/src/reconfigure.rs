@@ -10,11 +10,11 @@ use crate::create::{check_macs, must_be_whole};
 use crate::desired::{self, desired};
 use crate::domain::disk::Place;
 use crate::domain::nic::NicPart;
-use crate::domain::{Machine, Marks, disk, edit, tuning};
+use crate::domain::{DiskMark, Machine, Marks, disk, edit, tuning};
 use crate::rpc::{Domain, Session, flags};
 use crate::storage::{self, Pool, Thickness};
 use crate::xml::{Element, parse};
-use crate::{check, errors, live};
+use crate::{check, errors, live, snapshot};
 
 /// What a VM is to become.
 pub(crate) struct Target {
@@ -101,6 +101,7 @@ async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, wanted: &CreateVm) -> Result<
     let session = core.session().await?;
     let has = vm.config()?.marks.unwrap_or_default();
     desired::name_volumes(&session, vm.uuid, &has, &mut target.marks).await?;
+    spare_snapshots(&session, vm, &has, &mut target.marks).await?;
     make_disks(&session, vm, &target.marks, wanted).await?;
     store(&session, vm, wanted, &target).await?;
     core.look(vm).await?;
@@ -112,9 +113,52 @@ async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, wanted: &CreateVm) -> Result<
     sweep(core, &session, vm).await
 }
 
-/// Makes the volumes of disks that are new. Nothing uses them yet, so one that is there is half made.
+/// A volume that is there may be part of a snapshot even if the machine of now does not have it. A new disk does not take its
+/// place: it is that disk if a snapshot knows it under the same name, else it gets a volume of another name.
+async fn spare_snapshots(session: &Session, vm: &Vm, has: &Marks, wants: &mut Marks) -> Result<()> {
+    if vm.state().snapshots.unwrap_or_default().is_empty() {
+        return Ok(());
+    }
+    let is_new = |disk: &&mut DiskMark| has.disk(&disk.name).is_none();
+    for disk in wants.disks.iter_mut().filter(is_new) {
+        match remembered(session, vm, &disk.name).await? {
+            Some(old) => (disk.pool, disk.volume) = (old.pool, old.volume),
+            None => disk.volume = free_volume(session, vm, disk).await?,
+        }
+    }
+    Ok(())
+}
+
+/// The disk that a snapshot has under that name, if its volume is there.
+async fn remembered(session: &Session, vm: &Vm, name: &str) -> Result<Option<DiskMark>> {
+    for snapshot in vm.state().snapshots.unwrap_or_default().iter().rev() {
+        let snapshot = snapshot::find(vm, &snapshot.id)?;
+        let xml = parse(&session.snapshot_xml(&snapshot, 0).await?)?.root;
+        let marks = xml.at("domain").and_then(Marks::of_domain);
+        if let Some(disk) = marks.as_ref().and_then(|marks| marks.disk(name)) {
+            let pool = Pool::open(session, &disk.pool, "spec.disks").await?;
+            let found = pool.find(session, &disk.volume).await?;
+            return Ok(found.map(|_| disk.clone()));
+        }
+    }
+    Ok(None)
+}
+
+async fn free_volume(session: &Session, vm: &Vm, disk: &DiskMark) -> Result<String> {
+    let pool = Pool::open(session, &disk.pool, "spec.disks").await?;
+    let mut volume = disk.volume.clone();
+    let mut number = 1_u32;
+    while pool.find(session, &volume).await?.is_some() {
+        number += 1;
+        volume = pool.disk_name(vm.uuid, &format!("{}-{number}", disk.target));
+    }
+    Ok(volume)
+}
+
+/// Makes the volumes of disks that are new. Nothing uses them yet, so one that is there is half made, unless it is a snapshot's.
 async fn make_disks(session: &Session, vm: &Vm, marks: &Marks, wanted: &CreateVm) -> Result<()> {
     let has = vm.config()?.marks.unwrap_or_default();
+    let snapshots = vm.state().snapshots.is_some_and(|list| !list.is_empty());
     let thick = desired::thick(wanted);
     for (place, disk) in marks.disks.iter().enumerate() {
         if has.disk(&disk.name).is_some() {
@@ -128,6 +172,9 @@ async fn make_disks(session: &Session, vm: &Vm, marks: &Marks, wanted: &CreateVm
             Thickness::Thin
         };
         let bytes = u64::from(disk.size_gib) << 30;
+        if snapshots && pool.find(session, &disk.volume).await?.is_some() {
+            continue;
+        }
         pool.blank(session, &disk.volume, bytes, thickness).await?;
     }
     Ok(())

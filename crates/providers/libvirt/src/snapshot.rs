@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::core::{Core, Vm};
-use crate::create::{must_be_whole, set_marks};
-use crate::domain::{Machine, Marks};
+use crate::create::must_be_whole;
+use crate::domain::Machine;
 use crate::rpc::{Domain, Session, Snapshot, flags};
 use crate::xml::{Element, parse};
 use crate::{errors, frozen, held};
 
 /// Marks a description whose guest had been made quiet.
-const QUIET: &str = "quiet";
+pub(crate) const QUIET: &str = "quiet";
 const LONGEST_NAME: usize = 60;
 
 /// The snapshots of a VM in the words of the contract. One that was described before does not change while its parent is there.
@@ -123,7 +123,7 @@ pub(crate) async fn create(
     Ok(SnapshotCreated { id, task })
 }
 
-fn find(vm: &Vm, id: &SnapshotId) -> Result<Snapshot> {
+pub(crate) fn find(vm: &Vm, id: &SnapshotId) -> Result<Snapshot> {
     let known = vm.state().snapshots.unwrap_or_default();
     let found = known.iter().any(|snapshot| snapshot.id == *id);
     let absent = || ProviderError::not_found(format!("The snapshot {id} of the VM {}", vm.uuid));
@@ -325,45 +325,6 @@ pub(crate) async fn delete(
         core.look(&vm).await.map(drop)
     });
     begun.answer().await
-}
-
-/// Takes the VM back: off as it was, or running on from that moment if its memory was kept.
-pub(crate) async fn revert(
-    core: &Arc<Core>,
-    vm: Arc<Vm>,
-    id: SnapshotId,
-) -> Result<Option<TaskId>> {
-    find(&vm, &id)?;
-    let core_of_task = core.clone();
-    let key = format!("snapshot-revert {} {id}", vm.uuid);
-    let begun = core.tasks.begin(&key, move |_| async move {
-        let core = core_of_task;
-        let _alone = vm.change.lock().await;
-        core.look(&vm).await?;
-        must_be_whole(&vm)?;
-        go_back(&core, &vm, &find(&vm, &id)?).await
-    });
-    begun.answer().await
-}
-
-async fn go_back(core: &Arc<Core>, vm: &Arc<Vm>, snapshot: &Snapshot) -> Result<()> {
-    let before = vm.config()?.marks;
-    let session = core.session().await?;
-    session.revert(snapshot, flags::REVERT_FORCE).await?;
-    core.look(vm).await?;
-    // The machine is that of then; whose it is, and what was asked of it last, is of now.
-    if let (Some(before), Some(then)) = (before, vm.config()?.marks) {
-        let marks = Marks {
-            owner: before.owner,
-            tags: before.tags,
-            request: before.request,
-            bases: before.bases,
-            ..then
-        };
-        set_marks(core, vm.uuid, &marks, flags::CONFIG).await?;
-        core.look(vm).await?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod offer;
 mod process;
 mod provider;
 mod qmp;
+mod revert;
 mod run_as;
 mod seed;
 mod snapshot;

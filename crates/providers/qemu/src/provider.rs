@@ -17,7 +17,9 @@ use polyvirt_contract::{
 use crate::config::QemuConfig;
 use crate::core::Core;
 use crate::image::Source;
-use crate::{agent, clone, console, disk_info, image, inventory, moving, offer, snapshot, vm};
+use crate::{
+    agent, clone, console, disk_info, image, inventory, moving, offer, revert, snapshot, vm,
+};
 
 /// A provider that runs its VMs with QEMU on this machine.
 ///
@@ -106,7 +108,7 @@ impl Provider for Qemu {
     }
 
     async fn snapshot_revert(&self, vm: &VmRef, snapshot: &SnapshotId) -> Result<Option<TaskId>> {
-        snapshot::revert(&self.core, self.core.changeable(vm)?, snapshot.clone()).await
+        revert::revert(&self.core, self.core.changeable(vm)?, snapshot.clone()).await
     }
 
     async fn clone_vm(&self, request: CloneVm) -> Result<Cloned> {

@@ -12,9 +12,9 @@ use polyvirt_provider_kit::held;
 use serde_json::json;
 
 use crate::core::Core;
-use crate::state::{FirmwareKind, Plugged, Record, Snapshot};
-use crate::vm::{Begin, Live, Vm};
-use crate::{agent, cmdline, errors};
+use crate::state::{Disk, FirmwareKind, Hardware, OpenDir, Plugged, Record, Snapshot};
+use crate::vm::{Live, Vm, drop_files};
+use crate::{agent, cmdline};
 
 /// A QEMU that failed because it ends is gone within this time.
 const ENDS: Duration = Duration::from_secs(1);
@@ -150,7 +150,13 @@ async fn held(core: &Core, vm: &Vm, record: &Record, id: &SnapshotId) -> u64 {
     })
 }
 
-async fn offline(core: &Core, vm: &Vm, record: &Record, how: &str, id: &SnapshotId) -> Result<()> {
+pub(crate) async fn offline(
+    core: &Core,
+    vm: &Vm,
+    record: &Record,
+    how: &str,
+    id: &SnapshotId,
+) -> Result<()> {
     let folder = vm.dir.open_run()?;
     for file in files(record) {
         core.img.snapshot(&folder, how, id.as_str(), &file).await?;
@@ -254,7 +260,7 @@ pub(crate) async fn sweep(core: &Core, vm: &Vm) {
     }
 }
 
-fn find(vm: &Vm, id: &SnapshotId) -> Result<Snapshot> {
+pub(crate) fn find(vm: &Vm, id: &SnapshotId) -> Result<Snapshot> {
     let found = vm.record(|record| record.snapshots.iter().find(|s| s.id == *id).cloned());
     found.ok_or_else(|| {
         ProviderError::not_found(format!("The snapshot {id} of the VM {}", vm.uuid()))
@@ -273,22 +279,65 @@ pub(crate) async fn delete(
     let begun = core.tasks.begin(&key, move |_| async move {
         let _alone = vm.change.lock().await;
         vm.must_be_whole()?;
-        find(&vm, &id)?;
-        let record = vm.copy();
-        let of_then = Record {
-            hardware: find(&vm, &id)?.hardware,
-            ..record
-        };
-        match vm.live() {
-            Some(live) => delete_live(&live, &of_then, &id).await?,
-            None => offline(&core_of_task, &vm, &of_then, "-d", &id).await?,
-        }
-        vm.update(&core_of_task, |record| {
-            record.snapshots.retain(|s| s.id != id);
-            record.lineage.deleted(&id);
-        })
+        forget(&core_of_task, &vm, &find(&vm, &id)?).await
     });
     begun.answer().await
+}
+
+/// Deletes it from the disks that the machine has, and from those that only snapshots know. Disks that no other snapshot knows
+/// go with it.
+async fn forget(core: &Core, vm: &Vm, snapshot: &Snapshot) -> Result<()> {
+    let (record, id) = (vm.copy(), &snapshot.id);
+    let (has, mut resting) = parts(&record, &snapshot.hardware);
+    match vm.live() {
+        Some(live) => delete_live(&live, &has, id).await?,
+        None => resting.extend(files(&has)),
+    }
+    let folder = vm.dir.open_run()?;
+    for file in resting.iter().filter(|file| vm.dir.file(file).exists()) {
+        delete_inside(core, &folder, file, id).await?;
+    }
+    let without = |record: &mut Record| {
+        record.snapshots.retain(|other| other.id != *id);
+        record.lineage.deleted(id);
+    };
+    let mut after = record.clone();
+    without(&mut after);
+    drop_files(vm, &record, &after);
+    vm.update(core, without)
+}
+
+/// Deletes it from a file that nobody uses. One that has it no more was reached before, by somebody who died.
+async fn delete_inside(core: &Core, folder: &OpenDir, file: &str, id: &SnapshotId) -> Result<()> {
+    let tags = core.img.info(folder, file).await?.snapshots;
+    if tags.iter().all(|tag| tag.name != id.as_str()) {
+        return Ok(());
+    }
+    core.img.snapshot(folder, "-d", id.as_str(), file).await
+}
+
+/// A machine with the disks of then that it has now, and the files of those that it has not.
+fn parts(record: &Record, then: &Hardware) -> (Record, Vec<String>) {
+    let has = |disk: &&Disk| {
+        record
+            .hardware
+            .disks
+            .iter()
+            .any(|now| now.file == disk.file)
+    };
+    let (here, left): (Vec<_>, Vec<_>) = then.disks.iter().partition(has);
+    let hardware = Hardware {
+        disks: here.into_iter().cloned().collect(),
+        ..then.clone()
+    };
+    let machine = Record {
+        hardware,
+        ..record.clone()
+    };
+    (
+        machine,
+        left.into_iter().map(|disk| disk.file.clone()).collect(),
+    )
 }
 
 async fn delete_live(live: &Live, record: &Record, id: &SnapshotId) -> Result<()> {
@@ -296,56 +345,4 @@ async fn delete_live(live: &Live, record: &Record, id: &SnapshotId) -> Result<()
     live.qmp
         .run_job("snapshot-delete", "forget", job, |_| ())
         .await
-}
-
-/// Takes the VM back: off as it was, or running on from that moment if its memory was kept.
-pub(crate) async fn revert(
-    core: &Arc<Core>,
-    vm: Arc<Vm>,
-    id: SnapshotId,
-) -> Result<Option<TaskId>> {
-    find(&vm, &id)?;
-    let core_of_task = core.clone();
-    let key = format!("snapshot-revert {} {id}", vm.uuid());
-    let begun = core.tasks.begin(&key, move |_| async move {
-        let _alone = vm.change.lock().await;
-        vm.must_be_whole()?;
-        go_back(&core_of_task, &vm, &find(&vm, &id)?).await
-    });
-    begun.answer().await
-}
-
-async fn go_back(core: &Arc<Core>, vm: &Arc<Vm>, snapshot: &Snapshot) -> Result<()> {
-    let missing = snapshot
-        .hardware
-        .disks
-        .iter()
-        .find(|disk| !vm.dir.file(&disk.file).exists());
-    if let Some(disk) = missing {
-        let message = format!(
-            "The disk {} of the snapshot is gone; it cannot be gone back to",
-            disk.name
-        );
-        return Err(errors::precondition(message));
-    }
-    vm.halt().await?;
-    let before = vm.copy();
-    let then = Record {
-        hardware: snapshot.hardware.clone(),
-        ..before.clone()
-    };
-    if !snapshot.memory {
-        offline(core, vm, &then, "-a", &snapshot.id).await?;
-    }
-    vm.keep(|record| {
-        record.hardware = snapshot.hardware.clone();
-        record.plugged = snapshot.plugged.clone();
-        record.pending = None;
-        record.lineage.reverted(&snapshot.id);
-    })?;
-    if snapshot.memory {
-        vm.start(core, Begin::Snapshot(snapshot.id.as_str()))
-            .await?;
-    }
-    vm.update(core, |record| record.fault.clear())
 }

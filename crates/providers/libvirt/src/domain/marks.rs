@@ -86,6 +86,9 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
+    /// Where they are in a domain's XML.
+    pub(crate) const PATH: &str = "metadata/polyvirt:vm";
+
     /// The marks in a domain's XML; `None` if it is not ours.
     pub(crate) fn of_domain(domain: &Element) -> Option<Self> {
         domain.at("metadata")?.at(ELEMENT).map(Self::read)

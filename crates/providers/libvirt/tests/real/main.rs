@@ -24,6 +24,7 @@ mod host;
 mod hosts;
 mod kills;
 mod lab;
+mod later;
 mod life;
 mod manners;
 mod many;

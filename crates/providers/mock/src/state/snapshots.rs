@@ -8,7 +8,7 @@ use polyvirt_contract::model::{
 use polyvirt_contract::{ProviderError, Result, SnapshotId, TaskId};
 
 use crate::state::tasks::Action;
-use crate::state::vm::{Power, Snapshot, Vm, VmKey};
+use crate::state::vm::{Disk, Hardware, Power, Snapshot, Vm, VmKey};
 use crate::state::{Happened, State};
 
 impl State {
@@ -107,9 +107,10 @@ impl State {
         let snapshot = self.snapshot(key, id)?.clone();
         let vm = self.vm(key)?;
         let (host, reserved) = (vm.host, vm.reserved().clone());
-        self.hosts.exchange(host, &reserved, &snapshot.hardware)?;
+        let hardware = with_later(&snapshot.hardware, &reserved);
+        self.hosts.exchange(host, &reserved, &hardware)?;
         let vm = self.vm_mut(key)?;
-        vm.hardware = snapshot.hardware;
+        vm.hardware = hardware;
         vm.pending = None;
         vm.power = snapshot.power;
         vm.volatile.hung = false;
@@ -127,6 +128,16 @@ impl State {
         found.ok_or_else(|| {
             ProviderError::not_found(format!("The snapshot {id} of the VM {}", key.id()))
         })
+    }
+}
+
+/// The hardware of then with the disks that came later.
+fn with_later(then: &Hardware, now: &Hardware) -> Hardware {
+    let is_new = |disk: &&Disk| then.disk(&disk.name).is_none();
+    let later = now.disks.iter().filter(is_new);
+    Hardware {
+        disks: then.disks.iter().chain(later).cloned().collect(),
+        ..then.clone()
     }
 }
 

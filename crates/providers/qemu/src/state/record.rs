@@ -237,6 +237,22 @@ impl Record {
         self.pending.as_deref().unwrap_or(&self.hardware)
     }
 
+    /// Files of the disks that it has, will have, or can go back to. Nobody writes over them or removes them.
+    pub(crate) fn disk_files(&self) -> Vec<String> {
+        let snapshots = self.snapshots.iter().map(|snapshot| &snapshot.hardware);
+        let all = std::iter::once(&self.hardware)
+            .chain(self.pending.as_deref())
+            .chain(snapshots);
+        all.flat_map(|hardware| hardware.disks.iter().map(|disk| disk.file.clone()))
+            .collect()
+    }
+
+    /// Whether the disk in that file is part of a snapshot.
+    pub(crate) fn is_in_snapshot(&self, file: &str) -> bool {
+        let mut snapshots = self.snapshots.iter();
+        snapshots.any(|snapshot| snapshot.hardware.disks.iter().any(|disk| disk.file == file))
+    }
+
     /// Whether it comes from another host, and nobody is told of it yet.
     pub(crate) fn comes(&self) -> bool {
         let moving = self.moving.as_ref();

@@ -5,6 +5,7 @@ use polyvirt_contract::{ProviderError, Result};
 use polyvirt_provider_kit::check::normal_mac;
 
 use crate::cmdline::PORTS;
+use crate::errors;
 use crate::state::{Disk, Hardware, HotAdd, Nic, Record};
 use crate::uuid::Uuid;
 use crate::vm::check::device;
@@ -23,7 +24,7 @@ pub(crate) fn hardware(
     let disks = desired
         .disks
         .iter()
-        .map(|disk| data_disk(disk, has, &mut places))
+        .map(|disk| data_disk(disk, record, &mut places))
         .collect::<Result<_>>()?;
     let mut nics = desired
         .networks
@@ -56,6 +57,31 @@ pub(crate) fn hardware(
     })
 }
 
+/// The hardware of a snapshot with disks that came after it. They keep their files, and get another port if theirs was taken.
+pub(crate) fn with_later(then: &Hardware, later: &[Disk]) -> Result<Hardware> {
+    let mut both = then.clone();
+    let mut places = Places::default();
+    places.take(then);
+    let is_new = |disk: &&Disk| then.disks.iter().all(|old| old.file != disk.file);
+    for disk in later.iter().filter(is_new) {
+        if then.disk(&disk.name).is_some() {
+            return Err(another_disk(&disk.name));
+        }
+        let port = places.port_like(disk.port)?;
+        both.disks.push(Disk {
+            port,
+            ..disk.clone()
+        });
+    }
+    Ok(both)
+}
+
+fn another_disk(name: &str) -> ProviderError {
+    errors::precondition(format!(
+        "The disk {name} is another one than that of the snapshot, and a VM cannot have both; take it away, then go back"
+    ))
+}
+
 /// What is taken by the VM as it is, as it will be, and as its snapshots remember it.
 struct Places {
     ports: Vec<u8>,
@@ -63,20 +89,27 @@ struct Places {
     files: Vec<String>,
 }
 
-impl Places {
-    fn of(record: Option<&Record>) -> Self {
-        let mut places = Self {
+impl Default for Places {
+    /// The first disk has a port too.
+    fn default() -> Self {
+        Self {
             ports: vec![0],
             subnets: Vec::new(),
             files: Vec::new(),
-        };
+        }
+    }
+}
+
+impl Places {
+    fn of(record: Option<&Record>) -> Self {
+        let mut places = Self::default();
         let Some(record) = record else { return places };
         places.take(&record.hardware);
         record
             .pending
             .iter()
             .for_each(|pending| places.take(pending));
-        places.files = used_files(record);
+        places.files = record.disk_files();
         places
     }
 
@@ -98,6 +131,15 @@ impl Places {
         Ok(port)
     }
 
+    /// That port, or a free one if it is taken.
+    fn port_like(&mut self, port: u8) -> Result<u8> {
+        if self.ports.contains(&port) {
+            return self.port();
+        }
+        self.ports.push(port);
+        Ok(port)
+    }
+
     fn subnet(&mut self) -> u8 {
         let free = (0..=u8::MAX)
             .find(|subnet| !self.subnets.contains(subnet))
@@ -113,15 +155,6 @@ impl Places {
     }
 }
 
-fn used_files(record: &Record) -> Vec<String> {
-    let snapshots = record.snapshots.iter().map(|snapshot| &snapshot.hardware);
-    let all = std::iter::once(&record.hardware)
-        .chain(record.pending.as_deref())
-        .chain(snapshots);
-    all.flat_map(|hardware| hardware.disks.iter().map(|disk| disk.file.clone()))
-        .collect()
-}
-
 /// The first name of a disk's file that is not taken.
 pub(crate) fn free_file(taken: &[String]) -> String {
     let mut number = 1_u32;
@@ -134,16 +167,23 @@ pub(crate) fn free_file(taken: &[String]) -> String {
     }
 }
 
-fn data_disk(disk: &DiskSpec, has: Option<&Hardware>, places: &mut Places) -> Result<Disk> {
-    let old = has.and_then(|has| has.disk(&disk.name));
+fn data_disk(disk: &DiskSpec, record: Option<&Record>, places: &mut Places) -> Result<Disk> {
+    let has = record.and_then(|record| record.wanted().disk(&disk.name));
+    let old = has.or_else(|| record.and_then(|record| remembered(record, &disk.name)));
     Ok(Disk {
         name: disk.name.clone(),
         file: old.map_or_else(|| places.file(), |old| old.file.clone()),
         size_gib: disk.size_gib,
         online: disk.expand_policy == ExpandPolicy::Online,
         thick: old.map_or_else(|| is_thick(disk.disk_type), |old| old.thick),
-        port: old.map_or_else(|| places.port(), |old| Ok(old.port))?,
+        port: has.map_or_else(|| places.port(), |has| Ok(has.port))?,
     })
+}
+
+/// A disk that the VM does not have and a snapshot has under that name. A name is one disk as long as a snapshot goes back to it.
+fn remembered<'a>(record: &'a Record, name: &str) -> Option<&'a Disk> {
+    let mut latest_first = record.snapshots.iter().rev();
+    latest_first.find_map(|snapshot| snapshot.hardware.disk(name))
 }
 
 const fn is_thick(kind: DiskType) -> bool {
@@ -201,7 +241,7 @@ mod tests {
     use polyvirt_provider_kit::lineage::Lineage;
 
     use super::*;
-    use crate::state::{FirmwareKind, Plugged, Stage};
+    use crate::state::{FirmwareKind, Plugged, Snapshot, Stage};
 
     fn uuid() -> Uuid {
         Uuid::of_identity(&Identity::from("test"))
@@ -269,6 +309,65 @@ mod tests {
         let new = next.disk("c").expect("there");
         assert_eq!((new.port, new.file.as_str()), (4, "data3.qcow2"));
         assert_eq!(next.nic("y").map(|nic| nic.subnet), Some(1));
+    }
+
+    fn disk(name: &str, file: &str, port: u8) -> Disk {
+        Disk {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            size_gib: 1,
+            online: false,
+            thick: false,
+            port,
+        }
+    }
+
+    #[test]
+    fn disks_that_came_later_keep_their_files_beside_the_hardware_of_then() {
+        let then = hardware(&request(&["a"], &["x"]), uuid(), None).expect("fits");
+        let old = then.disks[0].clone();
+        let later = [
+            old.clone(),
+            disk("b", "data7.qcow2", 9),
+            disk("c", "data8.qcow2", then.nics[0].port),
+        ];
+        let both = with_later(&then, &later).expect("fits");
+        let expected = [
+            old,
+            disk("b", "data7.qcow2", 9),
+            disk("c", "data8.qcow2", 3),
+        ];
+        assert_eq!(both.disks, expected);
+        assert_eq!(both.nics, then.nics);
+        let refused = with_later(&then, &[disk("a", "data9.qcow2", 9)]);
+        assert!(refused.is_err(), "a VM cannot have two disks of one name");
+    }
+
+    #[test]
+    fn a_name_is_one_disk_as_long_as_a_snapshot_knows_it() {
+        let then = hardware(&request(&["a", "b"], &["x"]), uuid(), None).expect("fits");
+        let now = hardware(&request(&[], &["x"]), uuid(), None).expect("fits");
+        let mut record = record(now);
+        record.snapshots.push(snapshot(then));
+        let again = hardware(&request(&["c", "b"], &["x"]), uuid(), Some(&record)).expect("fits");
+        let files: Vec<_> = again.disks.iter().map(|disk| &*disk.file).collect();
+        assert_eq!(files, ["data3.qcow2", "data2.qcow2"]);
+        assert_ne!(again.disks[0].port, again.disks[1].port);
+    }
+
+    fn snapshot(hardware: Hardware) -> Snapshot {
+        Snapshot {
+            id: "s".into(),
+            name: String::new(),
+            description: String::new(),
+            memory: false,
+            frozen: false,
+            hardware,
+            plugged: Plugged::default(),
+            complete: true,
+            taken: 0,
+            bytes: 0,
+        }
     }
 
     #[test]

@@ -113,7 +113,9 @@ async fn take_disks(vm: &Vm, live: &Live, target: &Hardware) -> Result<()> {
                 .disks
                 .retain(|other| other.file != disk.file);
         })?;
-        remove_file(vm, &disk);
+        if !vm.record(|record| record.is_in_snapshot(&disk.file)) {
+            remove_file(vm, &disk.file);
+        }
     }
     Ok(())
 }

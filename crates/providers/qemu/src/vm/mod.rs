@@ -41,10 +41,10 @@ use crate::uuid::Uuid;
 
 pub(crate) use create::{Origin, already_there, create, make, make_run, resume};
 pub(crate) use delete::{delete, remove};
-pub(crate) use desired::hardware;
+pub(crate) use desired::{hardware, with_later};
 pub(crate) use live::{Guest, Live};
 pub(crate) use power::power;
-pub(crate) use reconfigure::reconfigure;
+pub(crate) use reconfigure::{change_live, drop_files, reconfigure};
 pub(crate) use recover::{hear_agent, recover};
 pub(crate) use start::Begin;
 use usage::Usage;

@@ -8,7 +8,7 @@ use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
 use crate::core::Core;
 use crate::errors;
 use crate::state::{Disk, Hardware, OpenDir, Record};
-use crate::vm::{self, Vm, check, create, hotplug};
+use crate::vm::{self, Live, Vm, check, create, hotplug};
 
 /// Brings size, disks, cards and tags to what is desired. An unmarked VM gets the mark of whoever asks.
 pub(crate) async fn reconfigure(
@@ -53,15 +53,12 @@ fn check_mark(core: &Core, vm: &Vm, owner: Option<&Owner>) -> Result<()> {
     }
 }
 
-/// A disk that a snapshot goes back to cannot be taken away.
+/// A disk that a snapshot goes back to cannot be taken away. One that is on its way out already does not hold up anything else.
 fn keeps_snapshots_whole(record: &Record, target: &Hardware) -> Result<()> {
-    let goes = |disk: &&Disk| {
-        target
-            .disk(&disk.name)
-            .is_none_or(|kept| kept.file != disk.file)
-    };
-    for snapshot in &record.snapshots {
-        if let Some(disk) = snapshot.hardware.disks.iter().find(goes) {
+    let goes = |disk: &&Disk| !has_file(target, &disk.file);
+    for disk in record.wanted().disks.iter().filter(goes) {
+        let mut snapshots = record.snapshots.iter();
+        if let Some(snapshot) = snapshots.find(|then| has_file(&then.hardware, &disk.file)) {
             let message = format!(
                 "The disk {} is part of the snapshot {}; delete the snapshot before the disk",
                 disk.name, snapshot.name
@@ -72,10 +69,16 @@ fn keeps_snapshots_whole(record: &Record, target: &Hardware) -> Result<()> {
     Ok(())
 }
 
+fn has_file(hardware: &Hardware, file: &str) -> bool {
+    hardware.disks.iter().any(|disk| disk.file == file)
+}
+
 async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, desired: &CreateVm) -> Result<()> {
     let record = vm.copy();
     let target = vm::hardware(desired, vm.uuid(), Some(&record))?;
     check::growth(record.wanted(), &target)?;
+    // One may have been taken since somebody asked.
+    keeps_snapshots_whole(&record, &target)?;
     match vm.live() {
         None => {
             fit_disks(core, vm, &record, &target).await?;
@@ -85,11 +88,8 @@ async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, desired: &CreateVm) -> Result
             })?;
         }
         Some(live) => {
-            hotplug::approach(core, vm, &live, &target).await?;
-            vm.keep(|record| {
-                let differs = record.hardware != target;
-                record.pending = differs.then(|| Box::new(target));
-            })?;
+            change_live(core, vm, &live, &target).await?;
+            drop_files(vm, &record, &vm.copy());
         }
     }
     vm.update(core, |record| {
@@ -97,6 +97,20 @@ async fn carry_out(core: &Arc<Core>, vm: &Arc<Vm>, desired: &CreateVm) -> Result
         if record.owner.is_none() {
             record.owner.clone_from(&desired.owner);
         }
+    })
+}
+
+/// Gives the running machine what it can have now; the rest waits for its next start.
+pub(crate) async fn change_live(
+    core: &Arc<Core>,
+    vm: &Arc<Vm>,
+    live: &Live,
+    target: &Hardware,
+) -> Result<()> {
+    hotplug::approach(core, vm, live, target).await?;
+    vm.keep(|record| {
+        let differs = record.hardware != *target;
+        record.pending = differs.then(|| Box::new(target.clone()));
     })
 }
 
@@ -115,27 +129,38 @@ pub(super) async fn fit_disks(
         grow(core, &folder, Record::ROOT, target.root_gib).await?;
     }
     for disk in &target.disks {
+        let same = |old: &&Disk| old.file == disk.file && old.size_gib == disk.size_gib;
         let exists = vm.dir.file(&disk.file).exists();
-        let old = before.hardware.disk(&disk.name).filter(|_| exists);
-        match old {
-            Some(old) if old.size_gib == disk.size_gib => {}
-            Some(_) => grow(core, &folder, &disk.file, disk.size_gib).await?,
-            None => make_disk(core, &folder, disk).await?,
+        match before.hardware.disk(&disk.name).filter(same) {
+            Some(_) if exists => {}
+            _ => fit_disk(core, vm, &folder, disk).await?,
         }
     }
-    drop_files(vm, before, target);
+    let after = Record {
+        hardware: target.clone(),
+        pending: None,
+        ..before.clone()
+    };
+    drop_files(vm, before, &after);
     Ok(())
 }
 
+/// Makes the disk if there is none. A file that is there is never written over, whoever has made it: it grows if it must.
+async fn fit_disk(core: &Core, vm: &Vm, folder: &OpenDir, disk: &Disk) -> Result<()> {
+    if vm.dir.file(&disk.file).exists() {
+        return grow(core, folder, &disk.file, disk.size_gib).await;
+    }
+    make_disk(core, folder, disk).await
+}
+
+/// Makes an empty disk. It gets its name when it is whole, so that one that is there can be relied upon.
 pub(super) async fn make_disk(core: &Core, folder: &OpenDir, disk: &Disk) -> Result<()> {
-    core.img
-        .create(
-            folder,
-            &disk.file,
-            u64::from(disk.size_gib) << 30,
-            disk.thick,
-        )
-        .await
+    let half = format!("{}.half", disk.file);
+    let bytes = u64::from(disk.size_gib) << 30;
+    core.img.create(folder, &half, bytes, disk.thick).await?;
+    let path = folder.join(&disk.file);
+    std::fs::rename(folder.join(&half), &path)
+        .map_err(|error| errors::file("Making a disk", &path, &error))
 }
 
 /// Growing to a size that the disk has or is beyond already is done.
@@ -155,17 +180,18 @@ impl Vm {
     }
 }
 
-/// Removes the files of disks that are gone.
-fn drop_files(vm: &Vm, before: &Record, target: &Hardware) {
-    for disk in &before.hardware.disks {
-        if target.disks.iter().all(|kept| kept.file != disk.file) {
-            remove_file(vm, disk);
+/// Removes the files that the record named and does not name any more.
+pub(crate) fn drop_files(vm: &Vm, before: &Record, after: &Record) {
+    let kept = after.disk_files();
+    for file in before.disk_files() {
+        if !kept.contains(&file) {
+            remove_file(vm, &file);
         }
     }
 }
 
-pub(super) fn remove_file(vm: &Vm, disk: &Disk) {
-    let path = vm.dir.file(&disk.file);
+pub(super) fn remove_file(vm: &Vm, file: &str) {
+    let path = vm.dir.file(file);
     if let Err(error) = std::fs::remove_file(&path)
         && error.kind() != std::io::ErrorKind::NotFound
     {

@@ -20,6 +20,7 @@ mod hosts;
 mod images;
 mod kills;
 mod lab;
+mod later;
 mod life;
 mod limits;
 mod many;
