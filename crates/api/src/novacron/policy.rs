@@ -27,7 +27,8 @@ pub struct SnapshotPolicy {
     /// Absent means that none is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// How many are kept, from 1 to 100; the oldest go first. Absent or 0 means all.
+    /// How many are kept, from 1 to 100; the oldest go first. Absent or 0 means all, up to 500, when
+    /// no more are taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<i32>,
 }

@@ -139,7 +139,8 @@ pub struct SnapshotRetention {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_age: Option<GoDuration>,
     /// The most snapshots of one schedule; the oldest go first, at once. Those that are pinned, and
-    /// the one that the VM was told to go back to, do not count. Absent means no limit.
+    /// the one that the VM was told to go back to, do not count. Absent means that maxAge decides,
+    /// or successfulJobsHistoryLimit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub max_count: Option<i32>,
