@@ -33,6 +33,7 @@ use crate::shared::owner::owner_reference;
 use crate::shared::same::marked;
 
 pub use error::LowerError;
+pub use host::exists;
 pub use image::{ImageSource, Offer};
 pub use migration::{Live, MigrationTerms, migration_name, refusal, wanted_node};
 pub use polyvirt_plan::bandwidth::bytes_per_second;
@@ -208,14 +209,15 @@ fn pull_policy(inner: &VmSpec) -> Result<Option<DiskImagePull>, LowerError> {
     }
 }
 
-/// A disk is made once: another entry in the catalogue does not change the VMs that were made from the one before.
+/// A disk is made once: another entry in the catalogue does not change the VMs that were made from the one before. One that
+/// could not be made takes the entry as it is now.
 fn image(inner: &VmSpec, around: &Surroundings<'_>) -> Result<image::Lowered, LowerError> {
     let made_from = |vm: &infra::VirtualMachine| {
         let annotations = vm.metadata.annotations.as_ref()?;
         annotations.get(IMAGE_SOURCE_ANNOTATION).cloned()
     };
     let same = |vm: &&infra::VirtualMachine| made_from(vm).as_deref() == Some(&inner.image.source);
-    match around.before.filter(same) {
+    match host::made(around).filter(same) {
         Some(before) => Ok(image::Lowered {
             image_ref: before.spec.image_ref.clone(),
             image: before.spec.image.clone(),
