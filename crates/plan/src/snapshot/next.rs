@@ -24,10 +24,15 @@ pub fn next_step(facts: &Facts<'_>) -> Step {
     match facts.object.life {
         Life::Deleting => deleting(facts),
         Life::Alive if facts.object.attention == Attention::Paused => Step::Done(Done::Paused),
-        Life::Alive if facts.maker == Maker::Gone => Step::DeleteObject(EndOfLife::ScheduleGone),
+        Life::Alive if goes_with_its_maker(facts) => Step::DeleteObject(EndOfLife::ScheduleGone),
         Life::Alive if facts.record.completed.is_some() => taken(facts),
         Life::Alive => not_taken(facts),
     }
+}
+
+/// What is held outlives the schedule that made it.
+fn goes_with_its_maker(facts: &Facts<'_>) -> bool {
+    facts.maker == Maker::Gone && facts.hold == Hold::Free
 }
 
 /// When a snapshot that is at rest has to be looked at again: its life, or its time of grace, ends.

@@ -7,9 +7,10 @@ use polyvirt_api::infra::{SnapshotPhase, VMSnapshot, VMSnapshotSpec, VMSnapshotS
 use polyvirt_contract::model::{GuestDisks, Quiesce, SnapshotContents, SnapshotRequest};
 use polyvirt_contract::{Capabilities, ErrorKind, ProviderError};
 use polyvirt_plan::snapshot::report::Hearing;
+use polyvirt_plan::snapshot::schedule::{Hold, newest};
 use polyvirt_plan::snapshot::{
-    Desired, Done, EndOfLife, Facts, Intent, Life, Lost, Object, Observed, OnVmGone, Outcome,
-    PassEnd, Record, Step, VmFacts, alarm, next_step, report,
+    Desired, Done, EndOfLife, Facts, Intent, Life, Lost, Maker, Object, Observed, OnVmGone,
+    Outcome, PassEnd, Record, Step, VmFacts, alarm, next_step, report,
 };
 use polyvirt_plan::virtual_machine::{Claim, ProviderFacts};
 use polyvirt_plan::{Note, Reason, Severity};
@@ -32,6 +33,8 @@ struct Case {
     desired: Desired,
     vm: VmFacts,
     capabilities: Capabilities,
+    hold: Hold,
+    maker: Maker,
 }
 
 impl Default for Case {
@@ -42,6 +45,8 @@ impl Default for Case {
             desired: Desired::default(),
             vm: VmFacts::Made,
             capabilities: able(),
+            hold: Hold::Free,
+            maker: Maker::User,
         }
     }
 }
@@ -59,8 +64,8 @@ impl Case {
             record: &self.record,
             desired: Ok(&self.desired),
             vm: self.vm,
-            hold: polyvirt_plan::snapshot::schedule::Hold::Free,
-            maker: polyvirt_plan::snapshot::Maker::User,
+            hold: self.hold,
+            maker: self.maker,
             provider: ProviderFacts::Ready {
                 features: &features(true),
                 capabilities: &self.capabilities,

@@ -178,14 +178,33 @@ pub fn child(object: &VMSnapshot, revert_to: Option<&str>) -> Option<Child> {
         uid: object.metadata.uid.clone()?,
         slot: slot?.parse().ok()?,
         state: child_state(object),
-        hold: if desired::is_kept(&object.spec) || revert_to == Some(name.as_str()) {
-            Hold::Kept
-        } else {
-            Hold::Free
-        },
+        hold: hold(object, revert_to),
         completed: status.and_then(|s| s.completion_time.as_ref()).map(|t| t.0),
         name,
     })
+}
+
+/// Whether an object may be deleted by itself, where its VM is told to go back to that name.
+pub fn hold(object: &VMSnapshot, revert_to: Option<&str>) -> Hold {
+    let named = revert_to.is_some() && revert_to == object.metadata.name.as_deref();
+    if named || desired::is_kept(&object.spec) {
+        Hold::Kept
+    } else {
+        Hold::Free
+    }
+}
+
+/// The UID of the newest whole one that a schedule has made.
+pub fn newest<'a>(
+    objects: impl IntoIterator<Item = &'a VMSnapshot>,
+    schedule: &str,
+) -> Option<String> {
+    let made = |object: &&VMSnapshot| maker(object).is_some_and(|(_, uid)| uid == schedule);
+    let made = objects.into_iter().filter(made);
+    let whole = made
+        .filter_map(|object| child(object, None))
+        .filter(|child| child.state == ChildState::Whole);
+    whole.max_by_key(|child| child.slot).map(|child| child.uid)
 }
 
 fn child_state(object: &VMSnapshot) -> ChildState {
