@@ -19,7 +19,7 @@ use polyvirt_plan::virtual_machine::hooks::{
 };
 use polyvirt_plan::virtual_machine::{
     Applied, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Intent, Life, Object, Observed,
-    Placing, ProviderFacts, Record, Step, next_step,
+    Placing, ProviderFacts, Record, Release, Step, WaitFor, next_step,
 };
 
 struct Case {
@@ -28,6 +28,7 @@ struct Case {
     vm: VmState,
     life: Life,
     now: Timestamp,
+    keeper: Option<&'static str>,
 }
 
 fn now() -> Timestamp {
@@ -75,6 +76,7 @@ fn case(power: PowerState, wanted: DesiredPower, on_failure: HookFailurePolicy) 
         },
         life: Life::Alive,
         now: now(),
+        keeper: None,
     }
 }
 
@@ -100,6 +102,7 @@ impl Case {
             intent: Intent::Missing,
             placing: Placing::NotOurs,
             moving: None,
+            keeper: self.keeper,
             revert: None,
         })
     }
@@ -214,6 +217,18 @@ fn a_guest_that_boots_is_waited_for_but_not_for_ever() {
     let late = case.now + SignedDuration::try_from(PATIENCE).unwrap();
     case.put(Moment::PostStart, run.waits("It boots".into(), late));
     assert!(matches!(case.step(), Step::Done(_)));
+}
+
+#[test]
+fn a_deletion_waits_for_a_snapshot_that_is_not_to_go_with_the_vm() {
+    let mut case = case(PowerState::On, DesiredPower::On, Fail);
+    case.keeper = Some("before");
+    assert!(matches!(case.step(), Step::Done(_)), "nothing is deleted");
+    case.life = Life::Deleting(DeletionPolicy::Delete);
+    let waits = Step::wait(WaitFor::Keeper("before".into()));
+    assert_eq!(case.step(), waits, "also its hook waits");
+    case.life = Life::Deleting(DeletionPolicy::Retain);
+    assert_eq!(case.step(), Step::Release(Release::Retained));
 }
 
 #[test]

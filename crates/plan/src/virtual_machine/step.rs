@@ -125,6 +125,8 @@ pub enum WaitFor {
     Hook(Moment),
     /// The VMMigration of that name moves it; nothing is changed meanwhile.
     Moving(String),
+    /// The VMSnapshot of that name is not to go with the VM, which is to be deleted.
+    Keeper(String),
 }
 
 impl Step {

@@ -148,7 +148,9 @@ pub struct SnapshotRetention {
     pub preserve_pinned: bool,
     /// Time between the end of a snapshot's life by maxAge and its deletion. Defaults to 24h.
     pub grace_period: GoDuration,
-    /// Whether snapshots go when their VirtualMachine goes. Defaults to true.
+    /// Whether snapshots go when their VirtualMachine goes. False keeps the VirtualMachine: it is not
+    /// deleted while the snapshot is there, for no hypervisor has one without the other. Defaults to
+    /// true.
     #[serde(rename = "deleteOnVMDelete")]
     pub delete_on_vm_delete: bool,
 }

@@ -1,5 +1,6 @@
 //! The condition `Ready`: why it is so, and what to do.
 
+use polyvirt_api::names;
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::PowerState;
 
@@ -118,6 +119,7 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
             "Waits until adoption has written the VM's id".to_owned(),
         ),
         WaitFor::Moving(by) => (Reason::Migrating, moving(end, by)),
+        WaitFor::Keeper(snapshot) => (Reason::InUse, kept(end, snapshot)),
         WaitFor::Hook(moment) => (
             Reason::HookRunning,
             format!("{} is under way{}", moment.field(), why_again(end, *moment)),
@@ -133,6 +135,14 @@ fn moving(end: &PassEnd<'_>, by: &str) -> String {
         "changes wait for its end"
     };
     format!("VMMigration {by} moves the VM to another host; {changes}")
+}
+
+fn kept(end: &PassEnd<'_>, snapshot: &str) -> String {
+    format!(
+        "VMSnapshot {snapshot} says deleteOnVMDelete: false, and would be lost with the VM. Delete it, or set its spec.retentionPolicy.deleteOnVMDelete to true; or keep the VM on its hypervisor with the annotation {}=true{}",
+        names::ORPHAN_ANNOTATION,
+        how_to_force(end)
+    )
 }
 
 /// A VM that runs serves while it moves.
