@@ -80,7 +80,7 @@ impl Pass<'_> {
             Ended::Badly(why, again) => {
                 let text = format!("{}: {why}", moment.field());
                 self.notes.push(Note::warning(Reason::HookFailed, text));
-                (run.failed(why, again), PAUSE)
+                (run.failed(why, again, self.ctx.now()), PAUSE)
             }
             Ended::NotYet(why, pause) => (run.waits(why, self.ctx.now()), pause),
         };
@@ -170,7 +170,7 @@ impl Pass<'_> {
             Err(error @ ClusterError::Invalid(_)) => {
                 Ended::Badly(error.to_string(), Again::Useless)
             }
-            Err(error) => Ended::Badly(error.to_string(), Again::Perhaps),
+            Err(error) => Ended::Badly(error.to_string(), Again::Later),
         }
     }
 
@@ -228,6 +228,7 @@ fn refused(moment: Moment, error: &ProviderError) -> Ended {
     match error.kind {
         ErrorKind::Precondition if moment == Moment::PostStart => Ended::NotYet(why, GUEST_RECHECK),
         ErrorKind::Invalid | ErrorKind::Unsupported => Ended::Badly(why, Again::Useless),
+        ErrorKind::Precondition | ErrorKind::Unavailable => Ended::Badly(why, Again::Later),
         _ => Ended::Badly(why, Again::Perhaps),
     }
 }

@@ -124,6 +124,7 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
             Reason::HookRunning,
             format!("{} is under way{}", moment.field(), why_again(end, *moment)),
         ),
+        WaitFor::NextTry(moment) => (Reason::HookFailed, next_try(end, *moment)),
     };
     (Truth::False, reason, message)
 }
@@ -163,6 +164,16 @@ fn why_again(end: &PassEnd<'_>, moment: Moment) -> String {
         .at(moment)
         .and_then(|run| run.message.as_ref());
     last.map(|why| format!(": {why}")).unwrap_or_default()
+}
+
+fn next_try(end: &PassEnd<'_>, moment: Moment) -> String {
+    let run = end.record.hooks.at(moment);
+    let at = run.and_then(|run| run.next_try).unwrap_or(end.now);
+    format!(
+        "{} failed{}. It is tried again at {at:.0}; a change of spec tries it at once",
+        moment.field(),
+        why_again(end, moment)
+    )
 }
 
 /// What takes long may never come: then people need to know what the hypervisor says of it.
