@@ -125,9 +125,25 @@ impl Pass<'_> {
         let time = run.since.strftime("%Y%m%d-%H%M%S");
         let name = format!("{}-{}-{time}", self.key.name(), action.name);
         let key = ObjectKey::new(self.key.namespace(), &name);
-        match self.ctx.stores.snapshots.get(&key) {
-            Some(found) => self.snapshot_stands(&found, hook, run),
-            None => self.make_snapshot(moment, action, key, hook).await,
+        let Some(found) = self.ctx.stores.snapshots.get(&key) else {
+            return self.make_snapshot(moment, action, key, hook).await;
+        };
+        match self.snapshot_stands(&found, hook, run) {
+            Ended::Badly(why, again) => match self.give_up(&found).await {
+                Ok(()) => Ended::Badly(why, again),
+                Err(error) => Ended::NotYet(format!("{why}. It is not given up: {error}"), PAUSE),
+            },
+            ended => ended,
+        }
+    }
+
+    /// Its own controller would go on with one that failed, at a moment that nobody asked for.
+    async fn give_up(&self, snapshot: &VMSnapshot) -> Result<(), ClusterError> {
+        let key = Key::new(Kind::VMSnapshot, ObjectKey::of(snapshot));
+        let uid = snapshot.metadata.uid.as_deref().unwrap_or_default();
+        match self.ctx.cluster.delete(&key, uid).await {
+            Ok(()) | Err(ClusterError::NotFound | ClusterError::Conflict) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
