@@ -259,3 +259,41 @@ fn a_failure_is_a_warning_and_a_silent_provider_is_none() {
     let (status, _) = told(&object, &begun, &silent, Hearing::Full);
     assert_eq!(status.expect("new").phase, Some(SnapshotPhase::Creating));
 }
+
+#[test]
+fn a_snapshot_with_memory_says_what_it_holds() {
+    use SnapshotContents::{Disks, DisksAndMemory};
+    let desired = |contents| Desired {
+        request: SnapshotRequest {
+            contents,
+            quiesce: Quiesce::IfPossible,
+            ..SnapshotRequest::default()
+        },
+        ..Desired::default()
+    };
+    for (asked, holds, quiesced, disks_only) in [
+        (DisksAndMemory, DisksAndMemory, "", false),
+        (DisksAndMemory, Disks, "NotQuiesced", true),
+        (Disks, Disks, "NotQuiesced", false),
+    ] {
+        let found = polyvirt_contract::model::SnapshotState {
+            contents: holds,
+            ..named(NAME)
+        };
+        let (status, _) = report(&PassEnd {
+            object: &VMSnapshot::new("a", VMSnapshotSpec::default()),
+            record: &taken(),
+            outcome: &Outcome::Done(Done::Ready),
+            found: Some(&found),
+            kin: None,
+            desired: Some(&desired(asked)),
+            expires: None,
+            hearing: Hearing::Full,
+            now: at(7),
+        });
+        let status = status.expect("something new");
+        assert_eq!(reason(&status, "Quiesced"), quiesced, "{asked:?} {holds:?}");
+        let message = status.message.expect("a message");
+        assert_eq!(message.contains("disks only"), disks_only, "{message}");
+    }
+}
