@@ -48,7 +48,9 @@ pub fn alarm(facts: &Facts<'_>) -> Option<Duration> {
 
 /// When its life ends, and when it is deleted. `None` for a snapshot that is kept, or was not taken.
 pub fn lifetime(facts: &Facts<'_>) -> Option<(Timestamp, Timestamp)> {
-    let (completed, desired) = (facts.record.completed?, facts.desired.ok()?);
+    let free = facts.hold == Hold::Free;
+    let completed = facts.record.completed.filter(|_| free)?;
+    let desired = facts.desired.ok()?;
     let expires = completed.checked_add(desired.max_age?).ok()?;
     let deleted = expires.checked_add(desired.grace).ok()?;
     Some((expires, deleted))
@@ -60,7 +62,7 @@ fn taken(facts: &Facts<'_>) -> Step {
         return end;
     }
     match lifetime(facts) {
-        Some((_, deleted)) if facts.now >= deleted && facts.hold == Hold::Free => {
+        Some((_, deleted)) if facts.now >= deleted => {
             return Step::DeleteObject(EndOfLife::Expired);
         }
         _ => {}

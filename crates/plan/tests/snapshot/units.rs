@@ -105,6 +105,69 @@ fn a_life_ends_after_its_age_and_its_grace() {
 }
 
 #[test]
+fn what_is_held_has_no_age() {
+    let desired = Desired {
+        max_age: Some(Duration::from_secs(100)),
+        ..Desired::default()
+    };
+    let list = [named(NAME)];
+    let case = |hold| Case {
+        now: 100,
+        desired: desired.clone(),
+        hold,
+        ..Case::default()
+    };
+    let listed = Observed::Listed(&list);
+    let goes = Step::DeleteObject(EndOfLife::Expired);
+    assert_eq!(case(Hold::Free).plan(listed), goes);
+    assert_eq!(case(Hold::Kept).plan(listed), Step::Done(Done::Ready));
+    assert_eq!(case(Hold::Kept).with(listed, alarm), None);
+}
+
+#[test]
+fn the_newest_whole_one_of_a_schedule_is_known() {
+    let made = |slot: &str, phase: &str, by: &str| -> VMSnapshot {
+        let object = serde_json::json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMSnapshot",
+            "metadata": {
+                "name": slot, "uid": format!("{by} {slot}"),
+                "annotations": {"polyvirt.io/scheduled-at": format!("2026-06-{slot}T03:00:00Z")},
+                "ownerReferences": [{
+                    "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMSnapshot",
+                    "name": by, "uid": by, "controller": true,
+                }],
+            },
+            "spec": {"vmRef": {"name": "web"}}, "status": {"phase": phase},
+        });
+        serde_json::from_value(object).expect("valid")
+    };
+    let all = [
+        made("01", "Ready", "ours"),
+        made("02", "Expired", "ours"),
+        made("03", "Failed", "ours"),
+        made("04", "Ready", "theirs"),
+    ];
+    assert_eq!(newest(&all, "ours"), Some("ours 02".to_owned()));
+    assert_eq!(newest(&all, "nobody's"), None);
+}
+
+#[test]
+fn what_is_held_outlives_the_schedule_that_made_it() {
+    let list = [named(NAME)];
+    let plan = |hold| {
+        let case = Case {
+            hold,
+            maker: Maker::Gone,
+            ..Case::default()
+        };
+        case.plan(Observed::Listed(&list))
+    };
+    let goes = Step::DeleteObject(EndOfLife::ScheduleGone);
+    assert_eq!(plan(Hold::Free), goes);
+    assert_eq!(plan(Hold::Kept), Step::Done(Done::Ready));
+}
+
+#[test]
 fn what_somebody_deleted_is_told_and_not_taken_again() {
     let case = Case::default();
     let lost = |how| Step::Done(Done::Lost(how));
