@@ -54,6 +54,14 @@ fn what_can_never_work_is_refused_with_its_field() {
         ),
         (json!({"migrationPolicy": {"bandwidth": "10Gbps"}}), vec![]),
         (
+            json!({"snapshotPolicy": {"schedule": "TZ=Europe/Oslo 0 2 * * *"}}),
+            vec![],
+        ),
+        (
+            json!({"snapshotPolicy": {"schedule": "TZ=Europe/Atlantis 0 2 * * *"}}),
+            vec!["spec.snapshotPolicy.schedule"],
+        ),
+        (
             json!({"snapshotPolicy": {"schedule": "0 25 * * *"}}),
             vec!["spec.snapshotPolicy.schedule"],
         ),

@@ -182,7 +182,8 @@ pub struct SnapshotSchedule {
     /// Whether the schedule rests for now. Defaults to false.
     pub suspend: bool,
     /// When to take one: five fields of cron, a word such as @daily, or an interval such as
-    /// @every 6h.
+    /// @every 6h. Before the fields may stand a time zone, such as TZ=Europe/Oslo, if timezone gives
+    /// no other.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::cron")]
     pub cron_spec: Option<String>,

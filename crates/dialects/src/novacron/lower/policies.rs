@@ -7,6 +7,7 @@ use polyvirt_api::infra::{
 };
 use polyvirt_api::names;
 use polyvirt_api::novacron::{SnapshotPolicy, UpdateStrategy};
+use polyvirt_plan::snapshot::schedule::split_zone;
 
 use super::error::LowerError;
 use crate::shared::names::shortened;
@@ -42,11 +43,7 @@ pub(super) fn snapshot(
     };
     let spec = VMSnapshotSpec {
         vm_ref: LocalRef::new(vm),
-        schedule: Some(SnapshotSchedule {
-            enabled: true,
-            cron_spec: Some(cron_spec(cron)?),
-            ..SnapshotSchedule::default()
-        }),
+        schedule: Some(times(cron)?),
         retention_policy: Some(SnapshotRetention {
             max_count,
             grace_period: GoDuration::new("0s"),
@@ -91,6 +88,18 @@ fn retention(count: Option<i32>) -> Result<Option<i32>, LowerError> {
             ))
         }
     }
+}
+
+/// The time zone that stands before the fields has a field of its own.
+fn times(text: &str) -> Result<SnapshotSchedule, LowerError> {
+    let (zone, fields) = split_zone(text);
+    let usual = SnapshotSchedule::default();
+    Ok(SnapshotSchedule {
+        enabled: true,
+        cron_spec: Some(cron_spec(fields)?),
+        timezone: zone.map_or_else(|| usual.timezone.clone(), ToOwned::to_owned),
+        ..usual
+    })
 }
 
 /// Whether the numbers exist is for whoever keeps the schedule, and for the webhook.
