@@ -140,6 +140,16 @@ fn an_image_that_is_not_there_yet_is_warned_of() {
 }
 
 #[test]
+fn labels_that_do_nothing_are_warned_of() {
+    let labels = json!({"app": "web", "polyvirt.io/identity": "x"});
+    let labels = manifest(json!({"template": {"metadata": {"labels": labels}}}));
+    let verdict = ask(Operation::Create, labels, Value::Null);
+    assert_eq!(verdict.decision, Decision::Allowed);
+    let field = "spec.template.metadata.labels[polyvirt.io/identity]";
+    assert_warned(&verdict, &[field]);
+}
+
+#[test]
 fn a_claim_that_no_provider_can_read_is_warned_of() {
     let claim = manifest(json!({"template": {"spec": {"image": {"source": "pvc://team/disk"}}}}));
     let ask = |object: &Value, world: &World| {

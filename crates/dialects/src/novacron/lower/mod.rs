@@ -179,6 +179,7 @@ fn parts(vm: &VirtualMachine, name: &str) -> Result<Parts, LowerError> {
     let (spec, inner) = (&vm.spec, &*vm.spec.template.spec);
     let mut ignored: Vec<_> = policies::idle(spec.snapshot_policy.as_ref())
         .into_iter()
+        .chain(reserved(vm))
         .collect();
     affinity::check(inner.affinity.as_deref())?;
     Ok(Parts {

@@ -343,7 +343,16 @@ fn labels_go_on_but_none_of_ours() {
             "annotations": {"note": "1", "virtrigaud.io/force-delete": "true", "infra.virtrigaud.io/x": "y"},
         }}},
     }));
-    let meta = lowered(&marked).vm.metadata;
+    let found = lowered(&marked);
+    assert_eq!(
+        found.ignored,
+        [
+            "spec.template.metadata.labels[polyvirt.io/identity]",
+            "spec.template.metadata.annotations[infra.virtrigaud.io/x]",
+            "spec.template.metadata.annotations[virtrigaud.io/force-delete]",
+        ]
+    );
+    let meta = found.vm.metadata;
     assert_eq!(
         meta.labels,
         Some([("app".to_owned(), "web".to_owned())].into())
