@@ -52,5 +52,8 @@ pub const SCHEDULED_AT_ANNOTATION: &str = "polyvirt.io/scheduled-at";
 /// On a VMSnapshot: the name of the schedule that made it; its UID if the name is too long.
 pub const SCHEDULE_LABEL: &str = "polyvirt.io/schedule";
 
+/// On a VMSnapshot with a schedule, `"true"`: it keeps all that it takes, unless its maxCount or maxAge says otherwise.
+pub const KEEP_ALL_ANNOTATION: &str = "polyvirt.io/keep-all";
+
 /// `"true"` on a VirtualMachine whose VM existed before the object.
 pub const ADOPTED_LABEL: &str = "virtrigaud.io/adopted";

@@ -32,7 +32,8 @@ const CRON_WORDS: &str = "self in ['@annually', '@yearly', '@monthly', '@weekly'
     '@midnight', '@hourly', '@reboot']";
 const CRON_EVERY: &str =
     "self.startsWith('@every ') && duration(self.substring(7)) > duration('0s')";
-const CRON_FIELDS: &str = "self.matches('^[-0-9A-Za-z*/,?#]+( +[-0-9A-Za-z*/,?#]+){4,6}$')";
+const CRON_FIELDS: &str = "self.matches('^((CRON_)?TZ=[-+_/0-9A-Za-z]+ +)?\
+    [-0-9A-Za-z*/,?#]+( +[-0-9A-Za-z*/,?#]+){4,6}$')";
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 pub(crate) fn is_false(value: &bool) -> bool {

@@ -19,7 +19,7 @@ use polyvirt_plan::virtual_machine::hooks::{
 };
 use polyvirt_plan::virtual_machine::{
     Applied, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Intent, Life, Object, Observed,
-    Placing, ProviderFacts, Record, Step, next_step,
+    Placing, ProviderFacts, Record, Release, Step, WaitFor, next_step,
 };
 
 struct Case {
@@ -28,6 +28,7 @@ struct Case {
     vm: VmState,
     life: Life,
     now: Timestamp,
+    keeper: Option<&'static str>,
 }
 
 fn now() -> Timestamp {
@@ -75,6 +76,7 @@ fn case(power: PowerState, wanted: DesiredPower, on_failure: HookFailurePolicy) 
         },
         life: Life::Alive,
         now: now(),
+        keeper: None,
     }
 }
 
@@ -100,6 +102,7 @@ impl Case {
             intent: Intent::Missing,
             placing: Placing::NotOurs,
             moving: None,
+            keeper: self.keeper,
             revert: None,
         })
     }
@@ -119,7 +122,7 @@ impl Case {
         for _ in 0..MOST_TRIES {
             let run = self.begin(moment);
             assert_eq!(self.step(), Step::RunHook(moment));
-            self.put(moment, run.failed("No".into(), Again::Perhaps));
+            self.put(moment, run.failed("No".into(), Again::Perhaps, self.now));
             self.now += SignedDuration::try_from(PAUSE).unwrap();
         }
     }
@@ -173,6 +176,35 @@ fn a_failure_that_counts_keeps_the_vm_until_the_object_changes() {
 }
 
 #[test]
+fn what_failed_because_somebody_was_not_there_is_tried_for_as_long_as_it_takes() {
+    let mut case = case(PowerState::Off, DesiredPower::On, Fail);
+    for _ in 1..MOST_TRIES {
+        let run = case.begin(Moment::PreStart);
+        let failed = run.failed("Down".into(), Again::Later, case.now);
+        case.put(Moment::PreStart, failed);
+        case.now += SignedDuration::try_from(PAUSE).unwrap();
+    }
+    for minutes in [1, 2, 5, 10, 10] {
+        let run = case.begin(Moment::PreStart);
+        let failed = run.failed("Down".into(), Again::Later, case.now);
+        case.put(Moment::PreStart, failed);
+        let pause = Duration::from_secs(60 * minutes);
+        let waits = Step::wait_at_most(WaitFor::NextTry(Moment::PreStart), pause);
+        assert_eq!(case.step(), waits);
+        case.now += SignedDuration::try_from(pause).unwrap();
+    }
+    let died = Run {
+        fresh: Fresh::No,
+        ..case.begin(Moment::PreStart)
+    };
+    case.put(Moment::PreStart, died.clone());
+    assert!(matches!(case.step(), Step::Wait(_)), "a death ends nothing");
+    let useless = died.failed("No".into(), Again::Useless, case.now);
+    case.put(Moment::PreStart, useless);
+    assert!(matches!(case.step(), Step::Stop(_)));
+}
+
+#[test]
 fn a_failure_that_does_not_count_is_passed_over() {
     let mut case = case(PowerState::On, DesiredPower::Off, Ignore);
     case.fail_for_good(Moment::PreStop);
@@ -183,7 +215,8 @@ fn a_failure_that_does_not_count_is_passed_over() {
 fn between_two_tries_is_a_pause() {
     let mut case = case(PowerState::On, DesiredPower::Off, Fail);
     let run = case.begin(Moment::PreStop);
-    case.put(Moment::PreStop, run.failed("No".into(), Again::Perhaps));
+    let failed = run.failed("No".into(), Again::Perhaps, case.now);
+    case.put(Moment::PreStop, failed);
     assert!(matches!(case.step(), Step::Wait(_)));
 }
 
@@ -214,6 +247,18 @@ fn a_guest_that_boots_is_waited_for_but_not_for_ever() {
     let late = case.now + SignedDuration::try_from(PATIENCE).unwrap();
     case.put(Moment::PostStart, run.waits("It boots".into(), late));
     assert!(matches!(case.step(), Step::Done(_)));
+}
+
+#[test]
+fn a_deletion_waits_for_a_snapshot_that_is_not_to_go_with_the_vm() {
+    let mut case = case(PowerState::On, DesiredPower::On, Fail);
+    case.keeper = Some("before");
+    assert!(matches!(case.step(), Step::Done(_)), "nothing is deleted");
+    case.life = Life::Deleting(DeletionPolicy::Delete);
+    let waits = Step::wait(WaitFor::Keeper("before".into()));
+    assert_eq!(case.step(), waits, "also its hook waits");
+    case.life = Life::Deleting(DeletionPolicy::Retain);
+    assert_eq!(case.step(), Step::Release(Release::Retained));
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn step(desired: &Desired, shape: Option<Shape>, options: Option<String>) -> Ste
         intent: Intent::Missing,
         placing: Placing::NotOurs,
         moving: None,
+        keeper: None,
         revert: None,
     })
 }

@@ -61,6 +61,7 @@ fn step(case: &Case, extensions: &[Extension], on_power_drift: OnDrift) -> Step 
         intent: Intent::Missing,
         placing: Placing::NotOurs,
         moving: None,
+        keeper: None,
         revert: None,
     })
 }

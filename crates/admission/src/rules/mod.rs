@@ -10,6 +10,7 @@ mod class;
 mod clone;
 mod disks;
 mod guest_data;
+mod hooks;
 mod image;
 mod machine;
 mod migration;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use polyvirt_api::infra::Provider;
 use polyvirt_api::novacron::{MIGRATE_TO_ANNOTATION, PROVIDER_ANNOTATION, VirtualMachine};
-use polyvirt_dialects::novacron::lower::{ImageSource, problems, wanted_node};
+use polyvirt_dialects::novacron::lower::{ImageSource, problems, reserved, wanted_node};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_plan::Problem;
 use polyvirt_plan::image::reads_claims;
@@ -42,7 +42,10 @@ impl Judged for VirtualMachine {
             Ok(ImageSource::Claim { .. }) => no_cluster(self, namespace, facts),
             _ => None,
         };
-        found.into_iter().collect()
+        let dropped = reserved(self).into_iter().map(|field| {
+            format!("{field}: it does nothing in a template. Only Polyvirt sets labels and annotations of this domain there")
+        });
+        found.into_iter().chain(dropped).collect()
     }
 }
 

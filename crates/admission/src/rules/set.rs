@@ -3,14 +3,17 @@
 use polyvirt_api::infra::VMSet;
 use polyvirt_plan::Problem;
 
-use super::{Judged, machine, unattended};
+use super::{Judged, hooks, machine, unattended};
 use crate::facts::Facts;
 
 const ROOT: &str = "spec.template.spec";
 
 impl Judged for VMSet {
     fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
-        machine::problems(ROOT, &self.spec.template.spec)
+        let (name, spec) = (self.metadata.name.as_deref(), &self.spec.template.spec);
+        let mut found = machine::problems(ROOT, spec);
+        found.extend(hooks::problems(ROOT, name.unwrap_or_default(), spec));
+        found
     }
 
     fn warnings(&self, old: Option<&Self>, facts: &dyn Facts) -> Vec<String> {

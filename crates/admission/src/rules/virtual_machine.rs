@@ -8,7 +8,7 @@ use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_plan::Problem;
 use polyvirt_plan::virtual_machine::desired::{class_from, hypervisor_name};
 
-use super::{Judged, invalid, machine, references};
+use super::{Judged, hooks, machine, references};
 use crate::facts::Facts;
 
 const ROOT: &str = "spec";
@@ -16,7 +16,8 @@ const ROOT: &str = "spec";
 impl Judged for VirtualMachine {
     fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
         let mut found = machine::problems(ROOT, &self.spec);
-        found.extend(command_before_start(&self.spec));
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        found.extend(hooks::problems(ROOT, name, &self.spec));
         found
     }
 
@@ -34,17 +35,6 @@ impl Judged for VirtualMachine {
         }
         found
     }
-}
-
-/// A guest that does not run yet cannot run a command.
-fn command_before_start(spec: &VirtualMachineSpec) -> Option<Problem> {
-    let hook = spec.lifecycle.as_deref()?.pre_start.as_ref()?;
-    hook.exec.is_some().then(|| {
-        invalid(
-            "spec.lifecycle.preStart.exec",
-            "The guest does not run before it starts. Use postStart, or a snapshot",
-        )
-    })
 }
 
 fn exists(vm: &VirtualMachine) -> bool {

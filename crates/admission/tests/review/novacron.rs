@@ -54,6 +54,14 @@ fn what_can_never_work_is_refused_with_its_field() {
         ),
         (json!({"migrationPolicy": {"bandwidth": "10Gbps"}}), vec![]),
         (
+            json!({"snapshotPolicy": {"schedule": "TZ=Europe/Oslo 0 2 * * *"}}),
+            vec![],
+        ),
+        (
+            json!({"snapshotPolicy": {"schedule": "TZ=Europe/Atlantis 0 2 * * *"}}),
+            vec!["spec.snapshotPolicy.schedule"],
+        ),
+        (
             json!({"snapshotPolicy": {"schedule": "0 25 * * *"}}),
             vec!["spec.snapshotPolicy.schedule"],
         ),
@@ -129,6 +137,16 @@ fn an_image_that_is_not_there_yet_is_warned_of() {
     let verdict = ask(Operation::Create, named, Value::Null);
     assert_eq!(verdict.decision, Decision::Allowed);
     assert_warned(&verdict, &["VMImage team/nowhere"]);
+}
+
+#[test]
+fn labels_that_do_nothing_are_warned_of() {
+    let labels = json!({"app": "web", "polyvirt.io/identity": "x"});
+    let labels = manifest(json!({"template": {"metadata": {"labels": labels}}}));
+    let verdict = ask(Operation::Create, labels, Value::Null);
+    assert_eq!(verdict.decision, Decision::Allowed);
+    let field = "spec.template.metadata.labels[polyvirt.io/identity]";
+    assert_warned(&verdict, &[field]);
 }
 
 #[test]

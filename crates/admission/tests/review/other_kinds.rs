@@ -75,6 +75,13 @@ fn refusals_of_wishes() -> Vec<(&'static str, Value, Vec<&'static str>)> {
         ),
         (
             "VMSnapshot",
+            snapshot(
+                json!({"enabled": true, "cronSpec": "TZ=Asia/Tokyo 0 3 * * *", "timezone": "Europe/Oslo"}),
+            ),
+            vec!["spec.schedule.cronSpec"],
+        ),
+        (
+            "VMSnapshot",
             snapshot(json!({"enabled": true, "cronSpec": "99 3 * * *"})),
             vec!["spec.schedule.cronSpec"],
         ),

@@ -38,6 +38,18 @@ fn what_can_never_work_is_refused_by_field() {
             "spec.lifecycle.preStart.exec",
         ),
         (
+            json!({"lifecycle": {"preStart": {"httpGet": {"port": 80}}}}),
+            "spec.lifecycle.preStart.httpGet.host",
+        ),
+        (
+            json!({"lifecycle": {"preStop": {"snapshot": {"name": "Before Stop"}}}}),
+            "spec.lifecycle.preStop.snapshot.name",
+        ),
+        (
+            json!({"lifecycle": {"postStart": {"snapshot": {"name": "n".repeat(250)}}}}),
+            "spec.lifecycle.postStart.snapshot.name",
+        ),
+        (
             cards(
                 json!([{"name": "a", "ipAddress": "192.0.2.1", "prefix": 24, "gateway": "198.51.100.1"}]),
             ),
@@ -263,6 +275,12 @@ fn a_set_is_asked_what_its_vms_are_asked() {
     assert_eq!(
         fields(&verdict),
         ["spec.template.spec.userData.cloudInit.inline"]
+    );
+    let command = json!({"lifecycle": {"preStart": {"exec": {"command": ["true"]}}}});
+    let verdict = World::furnished().create("VMSet", set(1, command));
+    assert_eq!(
+        fields(&verdict),
+        ["spec.template.spec.lifecycle.preStart.exec"]
     );
     let fixed = json!({"networks": [{"name": "a", "macAddress": "52:54:00:00:00:01"}]});
     assert_warned(

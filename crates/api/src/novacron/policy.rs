@@ -23,11 +23,12 @@ pub struct MigrationPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotPolicy {
-    /// When to take one, in UTC: five fields of cron such as 0 2 * * *, or a word such as @daily.
-    /// Absent means that none is taken.
+    /// When to take one: five fields of cron such as 0 2 * * *, or a word such as @daily. In UTC, or
+    /// in the time zone that stands before it, such as TZ=Europe/Oslo. Absent means that none is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// How many are kept, from 1 to 100; the oldest go first. Absent or 0 means all.
+    /// How many are kept, from 1 to 100; the oldest go first. Absent or 0 means all, up to 500, when
+    /// no more are taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<i32>,
 }

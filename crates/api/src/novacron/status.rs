@@ -113,13 +113,14 @@ pub struct ResourceUsage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
-    /// What it uses, where the provider tells.
+    /// What it uses. Always absent: it changes all the time, and is told by the metrics
+    /// novacron_vm_cpu_usage_cores and novacron_vm_memory_usage_bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<String>,
     /// What it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available: Option<String>,
-    /// The part of it that is used, in percent, where the provider tells.
+    /// The part of it that is used, in percent. Always absent, as used is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "plain_number")]
     pub percentage: Option<f64>,

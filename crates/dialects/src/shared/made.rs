@@ -34,7 +34,7 @@ pub async fn apply(
     let claim = match &there {
         None => Claim::New,
         Some(there) if there.metadata.deletion_timestamp.is_some() => return Ok(there.clone()),
-        Some(there) if is_as_lowered(there, &wanted) => return Ok(there.clone()),
+        Some(there) if is_as_lowered(&**there, &wanted) => return Ok(there.clone()),
         Some(there) => {
             wanted.metadata.uid.clone_from(&there.metadata.uid);
             Claim::Ours

@@ -1,22 +1,48 @@
 //! Whether an object is as it was lowered, so that nothing is written without a change.
 
-use polyvirt_api::infra::VirtualMachine;
+use std::collections::BTreeMap;
+
+use kube::Resource;
+use kube::core::object::HasSpec;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// On a VirtualMachine that a dialect made: changes when what was lowered does.
+use super::names::short_hash;
+
+/// On an object that a dialect made: changes when what was lowered does.
 pub const LOWERED_ANNOTATION: &str = "polyvirt.io/lowered";
 
+/// The object with the mark. It follows from all that the object says, so that what is taken away is taken away there, too.
+pub fn marked<K>(mut object: K) -> K
+where
+    K: Resource<DynamicType = ()> + HasSpec<Spec: Serialize>,
+{
+    let (none, meta) = (BTreeMap::new(), object.meta());
+    let labels = meta.labels.as_ref().unwrap_or(&none);
+    let whole = (
+        object.spec(),
+        labels,
+        meta.annotations.as_ref().unwrap_or(&none),
+    );
+    let mark = short_hash(&serde_json::to_string(&whole).unwrap_or_default());
+    let notes = object.meta_mut().annotations.get_or_insert_default();
+    notes.insert(LOWERED_ANNOTATION.to_owned(), mark);
+    object
+}
+
 /// The mark says what was lowered; what is there must still have it all.
-pub fn is_as_lowered(there: &VirtualMachine, wanted: &VirtualMachine) -> bool {
-    let mark = |vm: &VirtualMachine| {
-        let annotations = vm.metadata.annotations.as_ref();
+pub fn is_as_lowered<K>(there: &K, wanted: &K) -> bool
+where
+    K: Resource<DynamicType = ()> + HasSpec<Spec: Serialize>,
+{
+    let mark = |object: &K| {
+        let annotations = object.meta().annotations.as_ref();
         annotations.and_then(|a| a.get(LOWERED_ANNOTATION).cloned())
     };
-    let labels = |vm: &VirtualMachine| json!(vm.metadata.labels.clone().unwrap_or_default());
-    let notes = |vm: &VirtualMachine| json!(vm.metadata.annotations.clone().unwrap_or_default());
+    let labels = |object: &K| json!(object.meta().labels.clone().unwrap_or_default());
+    let notes = |object: &K| json!(object.meta().annotations.clone().unwrap_or_default());
     mark(there) == mark(wanted)
-        && has_all_of(&there.spec, &wanted.spec)
+        && has_all_of(there.spec(), wanted.spec())
         && covers(&labels(there), &labels(wanted))
         && covers(&notes(there), &notes(wanted))
 }

@@ -28,6 +28,8 @@ pub struct Told {
 
 /// How many events may wait. More than that are dropped, and that is counted.
 pub const WAITING: usize = 8192;
+/// The longest name of an object.
+const LONGEST_NAME: usize = 253;
 /// The API cuts longer notes off with an error.
 const LONGEST_NOTE: usize = 1000;
 const AT_ONCE: usize = 4;
@@ -153,8 +155,12 @@ async fn repeat(
     .await
 }
 
+/// The series tells two objects apart whose names begin alike.
 fn name(told: &Told, telling: Telling) -> String {
-    format!("{}.{:x}", told.about.key.object.name(), telling.series)
+    let series = format!("{:x}", telling.series);
+    let room = LONGEST_NAME - 1 - series.len();
+    let own: String = told.about.key.object.name().chars().take(room).collect();
+    format!("{}.{series}", own.trim_end_matches(['-', '.']))
 }
 
 fn shortened(message: &str) -> String {
@@ -180,5 +186,33 @@ fn reference(about: &About) -> ObjectReference {
         namespace: Some(about.key.object.namespace().to_owned()),
         uid: Some(about.uid.clone()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::key::{Key, Kind, ObjectKey};
+
+    #[test]
+    fn an_event_has_a_name_that_the_api_takes() {
+        let telling = Telling {
+            series: u64::MAX,
+            count: 1,
+        };
+        let named = |object: &str| {
+            let told = Told {
+                about: About {
+                    key: Key::new(Kind::VMSnapshot, ObjectKey::new("ns", object)),
+                    uid: "u".to_owned(),
+                },
+                note: Note::normal(Reason::SnapshotReady, "It is there"),
+            };
+            name(&told, telling)
+        };
+        assert_eq!(named("web"), "web.ffffffffffffffff");
+        let long = named(&format!("{}.{}", "a".repeat(235), "b".repeat(17)));
+        assert_eq!(long, format!("{}.ffffffffffffffff", "a".repeat(235)));
+        assert_eq!(named(&"a".repeat(253)).len(), LONGEST_NAME);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use polyvirt_api::infra::{VMSnapshot, VirtualMachine};
 use polyvirt_contract::model::{Owner, VmRef, VmState};
 use polyvirt_plan::snapshot::desired::{hypervisor_name, resolve};
-use polyvirt_plan::snapshot::schedule::{Hold, maker};
+use polyvirt_plan::snapshot::schedule::{Hold, hold, maker, newest};
 use polyvirt_plan::snapshot::{Intent, Maker, Record, VmFacts, VmPlace, record};
 use polyvirt_plan::virtual_machine::record::identity;
 use polyvirt_plan::virtual_machine::revert::wanted;
@@ -14,7 +14,7 @@ use super::{Pass, Seen};
 use crate::context::Context;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::provider_of;
-use crate::subject::{place_of, provider_key, reach_of};
+use crate::subject::{AboutVm as _, place_of, provider_key, reach_of};
 use crate::virtual_machine::reach::Reach;
 
 impl<'a> Pass<'a> {
@@ -31,7 +31,7 @@ impl<'a> Pass<'a> {
             key: Key::new(Kind::VMSnapshot, key.clone()),
             name: hypervisor_name(&object),
             vm: standing(vm.as_deref(), place.as_ref(), &record),
-            hold: held(vm.as_deref(), key.name()),
+            hold: held(ctx, &object, vm.as_deref().and_then(wanted)),
             maker: maker_of(ctx, &object),
             place,
             reach: reach_of(ctx, provider),
@@ -82,12 +82,23 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// What a VM is told to go back to does not go for its age.
-fn held(vm: Option<&VirtualMachine>, name: &str) -> Hold {
-    match vm.and_then(wanted) {
-        Some(named) if named == name => Hold::Kept,
-        _ => Hold::Free,
+/// The newest of a schedule does not go for its age.
+fn held(ctx: &Context, object: &VMSnapshot, revert_to: Option<&str>) -> Hold {
+    if maker_of(ctx, object) == Maker::Schedule && is_newest(ctx, object) {
+        return Hold::Kept;
     }
+    hold(object, revert_to)
+}
+
+fn is_newest(ctx: &Context, object: &VMSnapshot) -> bool {
+    let Some((_, schedule)) = maker(object) else {
+        return false;
+    };
+    let stores = &ctx.stores;
+    let keys = stores.snapshot_index.of(&object.vm()).into_iter();
+    let all: Vec<_> = keys.filter_map(|key| stores.snapshots.get(&key)).collect();
+    let found = newest(all.iter().map(AsRef::as_ref), schedule);
+    found.is_some() && found == object.metadata.uid
 }
 
 /// Where nobody collects what has lost its owner, that is done here.

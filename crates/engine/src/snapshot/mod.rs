@@ -75,7 +75,7 @@ struct Pass<'a> {
     object: Arc<VMSnapshot>,
     name: String,
     vm: VmFacts,
-    /// Whether its VM is to go back to it.
+    /// Whether it is pinned, its VM is to go back to it, or it is the newest of its schedule.
     hold: Hold,
     /// How the schedule that made it stands.
     maker: Maker,

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use polyvirt_api::infra::VMSnapshot;
+use polyvirt_api::names;
 use polyvirt_plan::snapshot::desired::resolve;
 use polyvirt_plan::snapshot::schedule::report::{self, Outcome};
 use polyvirt_plan::snapshot::schedule::{
-    Child, Facts, LeftOut, Plan, Removal, Schedule, Slot, Subject, child, maker, plan, schedule,
+    Child, ChildState, Facts, Hold, LeftOut, Plan, Removal, Schedule, Slot, Subject, child, maker,
+    plan, schedule,
 };
 use polyvirt_plan::snapshot::{Life, record};
-use polyvirt_plan::virtual_machine::{Attention, revert};
+use polyvirt_plan::virtual_machine::{Attention, Claim, revert};
 use polyvirt_plan::{Note, Problem};
 use serde_json::json;
 
@@ -23,7 +25,7 @@ use crate::context::Context;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::trim;
-use crate::shared::status_body;
+use crate::shared::{finalizers_patch, status_body, with_finalizer, without_finalizer};
 use crate::subject::AboutVm as _;
 
 /// The queue's clock runs evenly and the wall's does not: a slot that a jump has made due is found after this time.
@@ -43,10 +45,11 @@ pub(super) async fn reconcile(ctx: &Context, key: &ObjectKey, object: Arc<VMSnap
     }
 }
 
-/// Whether an object is to be treated as a schedule by this pass.
+/// Whether an object is to be treated as a schedule by this pass. One that goes is, until it has let go of what is held.
 pub(super) fn is_for_us(object: &VMSnapshot) -> bool {
-    let alive = record::object(object).life == Life::Alive;
-    alive && polyvirt_plan::snapshot::schedule::is_schedule(object)
+    let life = record::object(object);
+    let ours = life.life == Life::Alive || life.claim == Claim::Held;
+    ours && polyvirt_plan::snapshot::schedule::is_schedule(object)
 }
 
 struct Pass<'a> {
@@ -61,6 +64,9 @@ impl Pass<'_> {
         if record::object(&self.object).attention == Attention::Paused {
             self.report(Outcome::Paused).await?;
             return Ok(Next::Idle);
+        }
+        if record::object(&self.object).life == Life::Deleting {
+            return self.end().await;
         }
         match self.declared() {
             Ok(schedule) => self.follow(&schedule).await,
@@ -85,6 +91,9 @@ impl Pass<'_> {
             children: &children,
             subject: self.subject(),
         });
+        if !children.is_empty() || matches!(plan.slot, Slot::Make(_)) {
+            self.claim().await?;
+        }
         for removal in &plan.delete {
             self.remove(removal).await?;
         }
@@ -95,6 +104,46 @@ impl Pass<'_> {
         let outcome = Outcome::Followed(schedule, &plan, &children);
         self.report(outcome).await?;
         Ok(self.sleep(plan.next))
+    }
+
+    /// Our finalizer, before anything is made: who collects what has lost its owner does not ask what is pinned.
+    async fn claim(&mut self) -> Result<(), ClusterError> {
+        if record::object(&self.object).claim == Claim::Held {
+            return Ok(());
+        }
+        let finalizers = with_finalizer(&*self.object, names::SNAPSHOT_FINALIZER);
+        self.write(finalizers_patch(&*self.object, &finalizers))
+            .await
+    }
+
+    /// The schedule goes, and what it has made with it, but for what is held: that belongs to nobody from now on.
+    async fn end(&mut self) -> Result<Next, ClusterError> {
+        let held = |child: &Child| child.hold == Hold::Kept && child.state != ChildState::Leaving;
+        for child in self.children().into_iter().filter(held) {
+            self.let_go(&child).await?;
+        }
+        let keep = without_finalizer(&*self.object, names::SNAPSHOT_FINALIZER);
+        match self.write(finalizers_patch(&*self.object, &keep)).await {
+            Ok(()) | Err(ClusterError::NotFound) => Ok(Next::Idle),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn let_go(&self, child: &Child) -> Result<(), ClusterError> {
+        let key = self.beside(&child.name);
+        let Some(there) = self.ctx.stores.snapshots.get(&key.object) else {
+            return Ok(());
+        };
+        let mut owners = there.metadata.owner_references.clone().unwrap_or_default();
+        owners.retain(|owner| Some(&owner.uid) != self.object.metadata.uid.as_ref());
+        let patch = Patch::Metadata(json!({"metadata": {
+            "resourceVersion": there.metadata.resource_version,
+            "ownerReferences": owners,
+        }}));
+        match cluster::patch::<VMSnapshot>(&*self.ctx.cluster, &key, patch).await {
+            Ok(_) | Err(ClusterError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// What this schedule has made, and nothing else.
@@ -164,19 +213,24 @@ impl Pass<'_> {
             let mut body = status_body(&self.key, &status);
             // It may be gone already, and another object of its name be there.
             body["metadata"]["resourceVersion"] = json!(self.object.metadata.resource_version);
-            let patch = Patch::Status(body);
-            let written: VMSnapshot = cluster::patch(&*self.ctx.cluster, &self.key, patch).await?;
-            let written = trim::metadata(written);
-            if let Some(change) = self.ctx.stores.snapshots.written(written.clone()) {
-                self.ctx.observer.snapshot(change);
-            }
-            self.object = Arc::new(written);
+            self.write(Patch::Status(body)).await?;
         }
         let about = About::of(Kind::VMSnapshot, &*self.object);
         for note in std::mem::take(&mut self.notes) {
             tracing::info!(schedule = %self.key.object, reason = %note.reason, "{}", note.message);
             self.ctx.cluster.event(&about, note);
         }
+        Ok(())
+    }
+
+    /// Writes, and goes on with the object as it is then.
+    async fn write(&mut self, patch: Patch) -> Result<(), ClusterError> {
+        let written: VMSnapshot = cluster::patch(&*self.ctx.cluster, &self.key, patch).await?;
+        let written = trim::metadata(written);
+        if let Some(change) = self.ctx.stores.snapshots.written(written.clone()) {
+            self.ctx.observer.snapshot(change);
+        }
+        self.object = Arc::new(written);
         Ok(())
     }
 

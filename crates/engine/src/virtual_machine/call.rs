@@ -59,7 +59,7 @@ fn without_address(moment: Moment) -> Ended {
             Ended::Badly(text.to_owned(), Again::Useless)
         }
         Moment::PostStart => Ended::NotYet("The VM has no address yet".to_owned(), GUEST_RECHECK),
-        Moment::PreStop => Ended::Badly("The VM has no address".to_owned(), Again::Perhaps),
+        Moment::PreStop => Ended::Badly("The VM has no address".to_owned(), Again::Later),
     }
 }
 
@@ -68,6 +68,7 @@ fn judged(answer: &Answer) -> Ended {
     let told = format!("{address} answered {status}");
     match status {
         200..400 => Ended::Well(told),
+        500..600 => Ended::Badly(told, Again::Later),
         _ => Ended::Badly(told, Again::Perhaps),
     }
 }
@@ -78,6 +79,9 @@ fn refused(moment: Moment, error: &CallError) -> Ended {
     match (error, moment) {
         (CallError::Host(_) | CallError::Inside(_), _) => Ended::Badly(why, Again::Useless),
         (CallError::Unreachable { .. }, Moment::PostStart) => Ended::NotYet(why, GUEST_RECHECK),
+        (CallError::Unreachable { .. } | CallError::Late { .. }, _) => {
+            Ended::Badly(why, Again::Later)
+        }
         _ => Ended::Badly(why, Again::Perhaps),
     }
 }

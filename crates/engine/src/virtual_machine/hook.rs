@@ -80,7 +80,7 @@ impl Pass<'_> {
             Ended::Badly(why, again) => {
                 let text = format!("{}: {why}", moment.field());
                 self.notes.push(Note::warning(Reason::HookFailed, text));
-                (run.failed(why, again), PAUSE)
+                (run.failed(why, again, self.ctx.now()), PAUSE)
             }
             Ended::NotYet(why, pause) => (run.waits(why, self.ctx.now()), pause),
         };
@@ -125,9 +125,25 @@ impl Pass<'_> {
         let time = run.since.strftime("%Y%m%d-%H%M%S");
         let name = format!("{}-{}-{time}", self.key.name(), action.name);
         let key = ObjectKey::new(self.key.namespace(), &name);
-        match self.ctx.stores.snapshots.get(&key) {
-            Some(found) => self.snapshot_stands(&found, hook, run),
-            None => self.make_snapshot(moment, action, key, hook).await,
+        let Some(found) = self.ctx.stores.snapshots.get(&key) else {
+            return self.make_snapshot(moment, action, key, hook).await;
+        };
+        match self.snapshot_stands(&found, hook, run) {
+            Ended::Badly(why, again) => match self.give_up(&found).await {
+                Ok(()) => Ended::Badly(why, again),
+                Err(error) => Ended::NotYet(format!("{why}. It is not given up: {error}"), PAUSE),
+            },
+            ended => ended,
+        }
+    }
+
+    /// Its own controller would go on with one that failed, at a moment that nobody asked for.
+    async fn give_up(&self, snapshot: &VMSnapshot) -> Result<(), ClusterError> {
+        let key = Key::new(Kind::VMSnapshot, ObjectKey::of(snapshot));
+        let uid = snapshot.metadata.uid.as_deref().unwrap_or_default();
+        match self.ctx.cluster.delete(&key, uid).await {
+            Ok(()) | Err(ClusterError::NotFound | ClusterError::Conflict) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -170,7 +186,7 @@ impl Pass<'_> {
             Err(error @ ClusterError::Invalid(_)) => {
                 Ended::Badly(error.to_string(), Again::Useless)
             }
-            Err(error) => Ended::Badly(error.to_string(), Again::Perhaps),
+            Err(error) => Ended::Badly(error.to_string(), Again::Later),
         }
     }
 
@@ -228,6 +244,7 @@ fn refused(moment: Moment, error: &ProviderError) -> Ended {
     match error.kind {
         ErrorKind::Precondition if moment == Moment::PostStart => Ended::NotYet(why, GUEST_RECHECK),
         ErrorKind::Invalid | ErrorKind::Unsupported => Ended::Badly(why, Again::Useless),
+        ErrorKind::Precondition | ErrorKind::Unavailable => Ended::Badly(why, Again::Later),
         _ => Ended::Badly(why, Again::Perhaps),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::{Capabilities, Extension, Identity};
+use polyvirt_plan::snapshot::desired::keeps_vm;
 use polyvirt_plan::virtual_machine::desired::{References, resolve};
 use polyvirt_plan::virtual_machine::{Claim, Desired, Operation, OperationKind, Record, record};
 use polyvirt_plan::{Problem, Reason, honoured};
@@ -46,6 +47,7 @@ impl<'a> Pass<'a> {
             ignored_fields: Vec::new(),
             intent,
             revert: None,
+            keeper: None,
             seen: Seen::Unknown,
             asked: None,
             memo,
@@ -58,6 +60,7 @@ impl<'a> Pass<'a> {
         };
         pass.resolve(&loaded, rival.map(|other| disputed(&other)).or(refusal));
         pass.load_revert();
+        pass.keeper = pass.is_deleting().then(|| pass.find_keeper()).flatten();
         pass.forget_refusal();
         pass.seen = pass.told();
         if let Seen::Present(vm) = pass.seen.clone() {
@@ -82,6 +85,17 @@ impl<'a> Pass<'a> {
         };
         let unheard = self.unheard_wishes();
         self.ignored_fields.extend(unheard);
+    }
+
+    /// The first by name of the snapshots that are not to go with the VM.
+    fn find_keeper(&self) -> Option<String> {
+        let stores = &self.ctx.stores;
+        let keys = stores.snapshot_index.of(&self.key).into_iter();
+        let keepers = keys.filter(|key| {
+            let found = stores.snapshots.get(key);
+            found.is_some_and(|snapshot| keeps_vm(&snapshot, &self.identity))
+        });
+        keepers.map(|key| key.name().to_owned()).min()
     }
 
     /// What the provider's stream has told. Absence is believed only where acting on it is harmless: a create is then

@@ -53,6 +53,8 @@ pub(super) struct Pass<'a> {
     pub intent: Intent,
     /// What the VM is to go back to.
     pub revert: Option<RevertWish>,
+    /// The VMSnapshot that is not to go with the VM.
+    pub keeper: Option<String>,
     pub seen: Seen,
     /// When the provider was last asked for the VM in this pass.
     pub asked: Option<Timestamp>,
@@ -88,6 +90,7 @@ impl Pass<'_> {
             revert: self.revert.as_ref(),
             placing: self.placing(),
             moving: mover,
+            keeper: self.keeper.as_deref(),
         }
     }
 

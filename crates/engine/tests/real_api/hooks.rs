@@ -137,6 +137,27 @@ async fn a_snapshot_is_taken_before_the_vm_stops() {
     assert!(told.note.contains(&name), "{}", told.note);
 }
 
+#[tokio::test]
+async fn a_snapshot_that_failed_is_not_taken_later() {
+    let (world, mock) = world("hook-snap-fail").await;
+    let hooks = json!({"preStop": {"snapshot": {"name": "last"}, "failurePolicy": "Fail"}});
+    world.create(with_hooks(hooks)).await;
+    world.vm("web", "runs and rests", at_rest).await;
+    mock.faults()
+        .parse("fail=SnapshotCreate:Internal")
+        .expect("a rule");
+    world.edit_spec("web", json!({"powerState": "Off"})).await;
+    let kept = |vm: &VirtualMachine| reason(vm) == Reason::HookFailed.as_str();
+    world.vm("web", "is kept", kept).await;
+    mock.faults().clear();
+    let deadline = Instant::now() + PATIENCE;
+    while !world.list::<VMSnapshot>().await.is_empty() {
+        assert!(Instant::now() < deadline, "it lives on");
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(on(&mock).is_empty());
+}
+
 /// A web server on this machine that gives these answers in turn and tells who asked for what.
 async fn server(answers: &'static [&'static str]) -> (u16, tokio::task::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

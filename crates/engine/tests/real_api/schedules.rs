@@ -207,12 +207,24 @@ async fn what_a_schedule_has_made_goes_with_it() {
         )
         .await;
     }
+    let pinned = json!({"spec": {"metadata": {"pinned": true}}});
+    of_slot(&world, &saved, "2020-01-01T00:00:00Z", pinned).await;
+    let back = json!({"spec": {"snapshot": {"revertToRef": {"name": "saved-20240101-0000"}}}});
+    world.edit::<VirtualMachine>("web", back).await;
     world.create(snapshot("mine", "web")).await;
     world.until("mine", "is ready", is_ready).await;
+    let three = |s: &VMSnapshot| told(s).snapshots == 3 && s.metadata.finalizers.is_some();
+    world.until("saved", "has three", three).await;
     world.delete::<VMSnapshot>("saved").await;
+    world.gone::<VMSnapshot>("saved").await;
     until_children(&world, "saved", <[_]>::is_empty).await;
-    world.until("mine", "is left alone", is_ready).await;
-    assert_eq!(on(&mock).len(), 1);
+    let gone = "saved-20250101-0000";
+    world.gone::<VMSnapshot>(gone).await;
+    for kept in ["mine", "saved-20200101-0000", "saved-20240101-0000"] {
+        let there = world.until(kept, "is left alone", is_ready).await;
+        assert_eq!(maker(&there), None, "{kept}: nobody collects it");
+    }
+    assert_eq!(on(&mock).len(), 3);
 }
 
 #[tokio::test]

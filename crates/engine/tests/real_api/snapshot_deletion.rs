@@ -106,27 +106,33 @@ async fn an_object_whose_request_was_lost_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn snapshots_go_with_their_vm_unless_they_are_to_stay() {
+async fn a_vm_waits_for_snapshots_that_are_not_to_go_with_it() {
     let (world, mock) = with_vm("snap-vm", MockConfig::default()).await;
     taken(&world, "goes").await;
     let keep = json!({"retentionPolicy": {"deleteOnVMDelete": false}});
-    world.create(snapshot("stays", "web").spec(keep)).await;
-    world.until("stays", "is ready", is_ready).await;
+    for name in ["asked", "stays"] {
+        world.create(snapshot(name, "web").spec(keep.clone())).await;
+        world.until(name, "is ready", is_ready).await;
+    }
     world.delete::<VirtualMachine>("web").await;
+    let waits = |name: &'static str| {
+        move |vm: &VirtualMachine| {
+            reason(vm) == Reason::InUse.as_str() && message(vm).contains(name)
+        }
+    };
+    let told = world.until("web", "waits", waits("asked")).await;
+    assert!(message(&told).contains("deleteOnVMDelete"));
+    world.told("web", Reason::InUse).await;
+    assert_eq!((mock.vms().len(), on(&mock).len()), (1, 3));
+    world.delete::<VMSnapshot>("asked").await;
+    world.until("web", "waits", waits("stays")).await;
+    let lets = json!({"spec": {"retentionPolicy": {"deleteOnVMDelete": true}}});
+    world.edit::<VMSnapshot>("stays", lets).await;
     world.gone::<VirtualMachine>("web").await;
-    world.gone::<VMSnapshot>("goes").await;
-    let told = |s: &VMSnapshot| reason(s) == Reason::VmMissing.as_str();
-    let stays = world
-        .until("stays", "tells that its VM is gone", told)
-        .await;
-    assert_eq!(stands_at(&stays), Some(SnapshotPhase::Failed));
-    world.delete::<VMSnapshot>("stays").await;
-    world.gone::<VMSnapshot>("stays").await;
-    assert_eq!(
-        calls(&mock, Rpc::SnapshotDelete),
-        0,
-        "they went with the VM"
-    );
+    for name in ["goes", "stays"] {
+        world.gone::<VMSnapshot>(name).await;
+    }
+    assert!(mock.vms().is_empty());
 }
 
 #[tokio::test]

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use polyvirt_api::GoDuration;
 use polyvirt_api::infra::{
-    ConsistencyLevel, SnapshotConfig, SnapshotRetention, SnapshotType, VMSnapshot, VMSnapshotSpec,
+    ConsistencyLevel, SnapshotConfig, SnapshotPhase, SnapshotRetention, SnapshotType, VMSnapshot,
+    VMSnapshotSpec,
 };
+use polyvirt_contract::Identity;
 use polyvirt_contract::model::{Quiesce, SnapshotContents, SnapshotRequest};
 
 use crate::problem::Problem;
@@ -111,6 +113,17 @@ pub(super) fn lifetime(
         .transpose()?;
     let grace = duration("gracePeriod", &retention.grace_period)?;
     Ok((max_age.filter(|_| !is_kept(spec)), grace))
+}
+
+/// Whether it is there and is not to go with its VM, which has that identity there. One that goes itself keeps nothing.
+pub fn keeps_vm(object: &VMSnapshot, identity: &Identity) -> bool {
+    let status = object.status.as_ref();
+    let of = status.and_then(|s| s.vm.as_ref()).map(|vm| &vm.identity);
+    let whole = status.and_then(|s| s.phase) == Some(SnapshotPhase::Ready);
+    let retention = object.spec.retention_policy.as_ref();
+    let stays = retention.is_some_and(|r| !r.delete_on_vm_delete);
+    let alive = object.metadata.deletion_timestamp.is_none();
+    alive && stays && whole && of.is_some_and(|of| of == identity.as_str())
 }
 
 /// Whether it is pinned, and pins count.
@@ -230,6 +243,31 @@ mod tests {
                 "spec.snapshotConfig.compression"
             ]
         );
+    }
+
+    #[test]
+    fn what_is_there_and_is_to_stay_keeps_its_vm() {
+        let kept = |change: fn(&mut VMSnapshot)| {
+            let spec = serde_json::json!({
+                "vmRef": {"name": "a"}, "retentionPolicy": {"deleteOnVMDelete": false},
+            });
+            let mut object = object(&spec);
+            object.status = serde_json::from_value(serde_json::json!({
+                "phase": "Ready", "vm": {"providerRef": {"name": "p"}, "id": "1", "identity": "me"},
+            }))
+            .expect("valid");
+            change(&mut object);
+            keeps_vm(&object, &"me".into())
+        };
+        assert!(kept(|_| {}));
+        assert!(!kept(|s| s.spec.retention_policy = None));
+        assert!(!kept(|s| s.metadata.deletion_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH)
+        )));
+        assert!(!kept(
+            |s| s.status.get_or_insert_default().phase = Some(SnapshotPhase::Failed)
+        ));
+        assert!(!kept(|s| s.status.get_or_insert_default().vm = None));
     }
 
     #[test]

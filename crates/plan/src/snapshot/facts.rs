@@ -25,7 +25,7 @@ pub struct Facts<'a> {
     pub desired: Result<&'a Desired, &'a Problem>,
     /// How the VirtualMachine stands.
     pub vm: VmFacts,
-    /// Whether its VM is told to go back to it.
+    /// Whether it is pinned, its VM is told to go back to it, or it is the newest of its schedule.
     pub hold: Hold,
     /// How the schedule that made it stands.
     pub maker: Maker,

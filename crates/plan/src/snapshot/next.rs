@@ -24,10 +24,15 @@ pub fn next_step(facts: &Facts<'_>) -> Step {
     match facts.object.life {
         Life::Deleting => deleting(facts),
         Life::Alive if facts.object.attention == Attention::Paused => Step::Done(Done::Paused),
-        Life::Alive if facts.maker == Maker::Gone => Step::DeleteObject(EndOfLife::ScheduleGone),
+        Life::Alive if goes_with_its_maker(facts) => Step::DeleteObject(EndOfLife::ScheduleGone),
         Life::Alive if facts.record.completed.is_some() => taken(facts),
         Life::Alive => not_taken(facts),
     }
+}
+
+/// What is held outlives the schedule that made it.
+fn goes_with_its_maker(facts: &Facts<'_>) -> bool {
+    facts.maker == Maker::Gone && facts.hold == Hold::Free
 }
 
 /// When a snapshot that is at rest has to be looked at again: its life, or its time of grace, ends.
@@ -43,7 +48,9 @@ pub fn alarm(facts: &Facts<'_>) -> Option<Duration> {
 
 /// When its life ends, and when it is deleted. `None` for a snapshot that is kept, or was not taken.
 pub fn lifetime(facts: &Facts<'_>) -> Option<(Timestamp, Timestamp)> {
-    let (completed, desired) = (facts.record.completed?, facts.desired.ok()?);
+    let free = facts.hold == Hold::Free;
+    let completed = facts.record.completed.filter(|_| free)?;
+    let desired = facts.desired.ok()?;
     let expires = completed.checked_add(desired.max_age?).ok()?;
     let deleted = expires.checked_add(desired.grace).ok()?;
     Some((expires, deleted))
@@ -55,7 +62,7 @@ fn taken(facts: &Facts<'_>) -> Step {
         return end;
     }
     match lifetime(facts) {
-        Some((_, deleted)) if facts.now >= deleted && facts.hold == Hold::Free => {
+        Some((_, deleted)) if facts.now >= deleted => {
             return Step::DeleteObject(EndOfLife::Expired);
         }
         _ => {}

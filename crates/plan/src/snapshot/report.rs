@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{SnapshotPhase, SnapshotProviderStatus, VMSnapshot, VMSnapshotStatus};
 use polyvirt_contract::ProviderError;
-use polyvirt_contract::model::{GuestDisks, Quiesce, SnapshotState};
+use polyvirt_contract::model::{GuestDisks, Quiesce, SnapshotContents, SnapshotState};
 
 use crate::conditions::{self, Finding, Truth, kind};
 use crate::note::Note;
@@ -150,7 +150,7 @@ fn as_told(end: &PassEnd<'_>) -> SnapshotPhase {
 /// The finding for `Ready`, whose message is also the status message.
 fn ready(end: &PassEnd<'_>) -> Finding {
     let (truth, reason, message) = match end.outcome {
-        Outcome::Done(done) => ready_when_done(*done),
+        Outcome::Done(done) => ready_when_done(end, *done),
         Outcome::Waiting(wait) => {
             let (reason, message) = waiting(end, wait.on);
             (Truth::False, reason, message)
@@ -162,13 +162,24 @@ fn ready(end: &PassEnd<'_>) -> Finding {
     Finding::new(kind::READY, truth, reason, message)
 }
 
-fn ready_when_done(done: Done) -> (Truth, Reason, String) {
+/// A VM that is off has no memory that could be kept.
+fn there(end: &PassEnd<'_>) -> String {
+    let with_memory = SnapshotContents::DisksAndMemory;
+    let asked = end
+        .desired
+        .is_some_and(|d| d.request.contents == with_memory);
+    let without = end.found.is_some_and(|found| found.contents != with_memory);
+    let rest = if asked && without {
+        ". It holds the disks only: the VM was off, and had no memory to keep"
+    } else {
+        ""
+    };
+    format!("The snapshot is on the hypervisor{rest}")
+}
+
+fn ready_when_done(end: &PassEnd<'_>, done: Done) -> (Truth, Reason, String) {
     let (truth, reason, text) = match done {
-        Done::Ready => (
-            Truth::True,
-            Reason::SnapshotReady,
-            "The snapshot is on the hypervisor".to_owned(),
-        ),
+        Done::Ready => (Truth::True, Reason::SnapshotReady, there(end)),
         Done::Expired(until) => (
             Truth::True,
             Reason::SnapshotExpired,
@@ -260,21 +271,27 @@ fn findings(end: &PassEnd<'_>, status: &mut VMSnapshotStatus, ready: Finding) {
         put(Finding::new(kind::DELETING, Truth::True, reason, message));
     }
     put(ready);
-    if let Some(quiet) = quiesced(end) {
-        put(quiet);
+    let (quiet, ignored) = (quiesced(end), ignored(end));
+    let moot = quiet.is_none() && end.found.is_some();
+    let honoured = ignored.is_none() && end.desired.is_some();
+    quiet.into_iter().chain(ignored).for_each(put);
+    if moot {
+        conditions::clear(list, kind::QUIESCED);
     }
-    match ignored(end) {
-        Some(finding) => put(finding),
-        None if end.desired.is_some() => conditions::clear(list, kind::FIELDS_HONOURED),
-        None => {}
+    if honoured {
+        conditions::clear(list, kind::FIELDS_HONOURED);
     }
 }
 
-/// Whether the guest was quiet, where that was asked for.
+/// Whether the guest was quiet, where that was asked for. What was in memory is not lost where memory is kept: nobody asks
+/// the guest then.
 fn quiesced(end: &PassEnd<'_>) -> Option<Finding> {
     let asked = end.desired?.request.quiesce == Quiesce::IfPossible;
     let found = end.found.filter(|_| asked)?;
     let (truth, reason, text) = match found.guest {
+        GuestDisks::AsTheyWere if found.contents == SnapshotContents::DisksAndMemory => {
+            return None;
+        }
         GuestDisks::Quiet => (
             Truth::True,
             Reason::Quiesced,

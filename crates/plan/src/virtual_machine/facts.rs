@@ -41,6 +41,8 @@ pub struct Facts<'a> {
     pub placing: Placing,
     /// The VMMigration that moves the VM now.
     pub moving: Option<&'a str>,
+    /// The VMSnapshot that is not to go with the VM.
+    pub keeper: Option<&'a str>,
 }
 
 /// Whether a host has to be chosen before the VM is made.

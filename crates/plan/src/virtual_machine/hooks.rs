@@ -5,14 +5,14 @@
 //!   (none) ──────────► Running ───────┬─► Done ──────────────► the VM is started, or stopped
 //!                        ▲            ├─► Waiting ─► RunHook     (it cannot have run: the guest still boots)
 //!                        └── again ◄──┴─► Failed ──┬─ Ignore ──► the VM is started, or stopped
-//!                                                  └─ Fail ────► Stop, until the object changes
+//!                                                  └─ Fail ────► Stop, until the spec changes or it is time for another try
 //! ```
 //!
 //! `preStart` comes before the VM is switched on, `postStart` after that, `preStop` before it is switched off or deleted. Only
 //! what we do ourselves has hooks: not a guest that shuts down by itself, and not a reboot.
 //!
 //! A hook is run at least once. Each try is written down before it is made, so a manager that dies makes it again, at most
-//! [`MOST_TRIES`] times in all. That a start is to be followed by `postStart` is written down before the start. What was written
+//! [`MOST_TRIES`] times in all; what failed because somebody was not there goes on after that, ever more seldom. That a start is to be followed by `postStart` is written down before the start. What was written
 //! goes when the VM is as declared: the next start is another one.
 
 mod run;
@@ -37,6 +37,14 @@ pub const MOST_TRIES: u32 = 3;
 
 /// Between two tries.
 pub const PAUSE: Duration = Duration::from_secs(5);
+
+/// Between two tries of what failed [`MOST_TRIES`] times because somebody was not there. The last goes for all that follow.
+pub const LATER: [Duration; 4] = [
+    Duration::from_mins(1),
+    Duration::from_mins(2),
+    Duration::from_mins(5),
+    Duration::from_mins(10),
+];
 
 /// How long a guest may take until its agent answers.
 pub const PATIENCE: Duration = Duration::from_secs(600);
@@ -189,16 +197,27 @@ fn hold_or_run(facts: &Facts<'_>, desired: &Desired, moment: Moment) -> Option<S
     if let Some(failed) = run.filter(|run| is_over(facts, run)) {
         return match hook.on_failure {
             HookFailurePolicy::Ignore => None,
-            HookFailurePolicy::Fail => Some(Step::Stop(problem(moment, failed))),
+            HookFailurePolicy::Fail => Some(held(facts, moment, failed)),
         };
     }
     run_step(facts, moment)
 }
 
+/// Until somebody corrects it, or for a while.
+fn held(facts: &Facts<'_>, moment: Moment, run: &Run) -> Step {
+    let Some(at) = run.next_try else {
+        return Step::Stop(problem(moment, run));
+    };
+    match Duration::try_from(at.duration_since(facts.now)) {
+        Ok(rest) if !rest.is_zero() => Step::wait_at_most(WaitFor::NextTry(moment), rest),
+        _ => Step::BeginHook(moment),
+    }
+}
+
 fn problem(moment: Moment, run: &Run) -> Problem {
     let why = run.message.as_deref().unwrap_or("It did not end");
     let text = format!(
-        "{why}. Correct it, or set failurePolicy to Ignore; any change of the object tries it again"
+        "{why}. Correct it, or set failurePolicy to Ignore; any change of spec tries it again"
     );
     Problem::new(Reason::HookFailed, moment.field(), text)
 }

@@ -142,8 +142,16 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
             .or_else(|| create_of_a_former_life(facts))
             .unwrap_or(Step::Release(Release::Proved)),
         Observed::Stranger(_) => Step::Release(Release::NotOurs),
-        Observed::Present(vm) => hooks::before_delete(facts, vm).unwrap_or(Step::Delete),
+        Observed::Present(vm) => wait_for_keeper(facts)
+            .or_else(|| hooks::before_delete(facts, vm))
+            .unwrap_or(Step::Delete),
     }
+}
+
+/// No snapshot outlives its VM on any hypervisor: one that is to stay keeps the VM until somebody decides.
+fn wait_for_keeper(facts: &Facts<'_>) -> Option<Step> {
+    let name = facts.keeper?;
+    Some(Step::wait(WaitFor::Keeper(name.to_owned())))
 }
 
 /// A VM that comes late and says not whose it is would be taken for the one of the next object of this name.

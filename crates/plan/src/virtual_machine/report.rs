@@ -399,7 +399,11 @@ fn note_for(
             Note::warning(reason, message)
         }
         Outcome::Waiting(Wait {
-            on: WaitFor::ProviderUnavailable | WaitFor::ProviderMissing,
+            on:
+                WaitFor::ProviderUnavailable
+                | WaitFor::ProviderMissing
+                | WaitFor::Keeper(_)
+                | WaitFor::NextTry(_),
             ..
         }) => Note::warning(reason, message),
         _ => Note::normal(reason, message),

@@ -123,8 +123,12 @@ pub enum WaitFor {
     AdoptionId,
     /// A hook that is under way, or is tried again.
     Hook(Moment),
+    /// A hook that failed, and is tried again after a long pause.
+    NextTry(Moment),
     /// The VMMigration of that name moves it; nothing is changed meanwhile.
     Moving(String),
+    /// The VMSnapshot of that name is not to go with the VM, which is to be deleted.
+    Keeper(String),
 }
 
 impl Step {

@@ -102,6 +102,7 @@ impl Any {
             revert: self.revert.as_ref(),
             placing,
             moving: None,
+            keeper: None,
         }
     }
 

@@ -125,6 +125,7 @@ impl World {
             revert: None,
             placing: self.placing,
             moving: None,
+            keeper: None,
         }
     }
 

@@ -7,9 +7,10 @@ use polyvirt_api::infra::{SnapshotPhase, VMSnapshot, VMSnapshotSpec, VMSnapshotS
 use polyvirt_contract::model::{GuestDisks, Quiesce, SnapshotContents, SnapshotRequest};
 use polyvirt_contract::{Capabilities, ErrorKind, ProviderError};
 use polyvirt_plan::snapshot::report::Hearing;
+use polyvirt_plan::snapshot::schedule::{Hold, newest};
 use polyvirt_plan::snapshot::{
-    Desired, Done, EndOfLife, Facts, Intent, Life, Lost, Object, Observed, OnVmGone, Outcome,
-    PassEnd, Record, Step, VmFacts, alarm, next_step, report,
+    Desired, Done, EndOfLife, Facts, Intent, Life, Lost, Maker, Object, Observed, OnVmGone,
+    Outcome, PassEnd, Record, Step, VmFacts, alarm, next_step, report,
 };
 use polyvirt_plan::virtual_machine::{Claim, ProviderFacts};
 use polyvirt_plan::{Note, Reason, Severity};
@@ -32,6 +33,8 @@ struct Case {
     desired: Desired,
     vm: VmFacts,
     capabilities: Capabilities,
+    hold: Hold,
+    maker: Maker,
 }
 
 impl Default for Case {
@@ -42,6 +45,8 @@ impl Default for Case {
             desired: Desired::default(),
             vm: VmFacts::Made,
             capabilities: able(),
+            hold: Hold::Free,
+            maker: Maker::User,
         }
     }
 }
@@ -59,8 +64,8 @@ impl Case {
             record: &self.record,
             desired: Ok(&self.desired),
             vm: self.vm,
-            hold: polyvirt_plan::snapshot::schedule::Hold::Free,
-            maker: polyvirt_plan::snapshot::Maker::User,
+            hold: self.hold,
+            maker: self.maker,
             provider: ProviderFacts::Ready {
                 features: &features(true),
                 capabilities: &self.capabilities,
@@ -97,6 +102,69 @@ fn a_life_ends_after_its_age_and_its_grace() {
         case(110).plan(listed),
         Step::DeleteObject(EndOfLife::Expired)
     );
+}
+
+#[test]
+fn what_is_held_has_no_age() {
+    let desired = Desired {
+        max_age: Some(Duration::from_secs(100)),
+        ..Desired::default()
+    };
+    let list = [named(NAME)];
+    let case = |hold| Case {
+        now: 100,
+        desired: desired.clone(),
+        hold,
+        ..Case::default()
+    };
+    let listed = Observed::Listed(&list);
+    let goes = Step::DeleteObject(EndOfLife::Expired);
+    assert_eq!(case(Hold::Free).plan(listed), goes);
+    assert_eq!(case(Hold::Kept).plan(listed), Step::Done(Done::Ready));
+    assert_eq!(case(Hold::Kept).with(listed, alarm), None);
+}
+
+#[test]
+fn the_newest_whole_one_of_a_schedule_is_known() {
+    let made = |slot: &str, phase: &str, by: &str| -> VMSnapshot {
+        let object = serde_json::json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMSnapshot",
+            "metadata": {
+                "name": slot, "uid": format!("{by} {slot}"),
+                "annotations": {"polyvirt.io/scheduled-at": format!("2026-06-{slot}T03:00:00Z")},
+                "ownerReferences": [{
+                    "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMSnapshot",
+                    "name": by, "uid": by, "controller": true,
+                }],
+            },
+            "spec": {"vmRef": {"name": "web"}}, "status": {"phase": phase},
+        });
+        serde_json::from_value(object).expect("valid")
+    };
+    let all = [
+        made("01", "Ready", "ours"),
+        made("02", "Expired", "ours"),
+        made("03", "Failed", "ours"),
+        made("04", "Ready", "theirs"),
+    ];
+    assert_eq!(newest(&all, "ours"), Some("ours 02".to_owned()));
+    assert_eq!(newest(&all, "nobody's"), None);
+}
+
+#[test]
+fn what_is_held_outlives_the_schedule_that_made_it() {
+    let list = [named(NAME)];
+    let plan = |hold| {
+        let case = Case {
+            hold,
+            maker: Maker::Gone,
+            ..Case::default()
+        };
+        case.plan(Observed::Listed(&list))
+    };
+    let goes = Step::DeleteObject(EndOfLife::ScheduleGone);
+    assert_eq!(plan(Hold::Free), goes);
+    assert_eq!(plan(Hold::Kept), Step::Done(Done::Ready));
 }
 
 #[test]
@@ -253,4 +321,42 @@ fn a_failure_is_a_warning_and_a_silent_provider_is_none() {
     let silent = failed(ErrorKind::Unavailable);
     let (status, _) = told(&object, &begun, &silent, Hearing::Full);
     assert_eq!(status.expect("new").phase, Some(SnapshotPhase::Creating));
+}
+
+#[test]
+fn a_snapshot_with_memory_says_what_it_holds() {
+    use SnapshotContents::{Disks, DisksAndMemory};
+    let desired = |contents| Desired {
+        request: SnapshotRequest {
+            contents,
+            quiesce: Quiesce::IfPossible,
+            ..SnapshotRequest::default()
+        },
+        ..Desired::default()
+    };
+    for (asked, holds, quiesced, disks_only) in [
+        (DisksAndMemory, DisksAndMemory, "", false),
+        (DisksAndMemory, Disks, "NotQuiesced", true),
+        (Disks, Disks, "NotQuiesced", false),
+    ] {
+        let found = polyvirt_contract::model::SnapshotState {
+            contents: holds,
+            ..named(NAME)
+        };
+        let (status, _) = report(&PassEnd {
+            object: &VMSnapshot::new("a", VMSnapshotSpec::default()),
+            record: &taken(),
+            outcome: &Outcome::Done(Done::Ready),
+            found: Some(&found),
+            kin: None,
+            desired: Some(&desired(asked)),
+            expires: None,
+            hearing: Hearing::Full,
+            now: at(7),
+        });
+        let status = status.expect("something new");
+        assert_eq!(reason(&status, "Quiesced"), quiesced, "{asked:?} {holds:?}");
+        let message = status.message.expect("a message");
+        assert_eq!(message.contains("disks only"), disks_only, "{message}");
+    }
 }

@@ -120,6 +120,9 @@ pub struct HookStatus {
     /// Why it failed, or waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// When it is tried again, if it failed because somebody was not there. Absent if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_try: Option<Time>,
 }
 
 /// How far an action around a start or a stop is.

@@ -139,7 +139,8 @@ pub struct SnapshotRetention {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_age: Option<GoDuration>,
     /// The most snapshots of one schedule; the oldest go first, at once. Those that are pinned, and
-    /// the one that the VM was told to go back to, do not count. Absent means no limit.
+    /// the one that the VM was told to go back to, do not count. Absent means that maxAge decides,
+    /// or successfulJobsHistoryLimit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub max_count: Option<i32>,
@@ -147,7 +148,9 @@ pub struct SnapshotRetention {
     pub preserve_pinned: bool,
     /// Time between the end of a snapshot's life by maxAge and its deletion. Defaults to 24h.
     pub grace_period: GoDuration,
-    /// Whether snapshots go when their VirtualMachine goes. Defaults to true.
+    /// Whether snapshots go when their VirtualMachine goes. False keeps the VirtualMachine: it is not
+    /// deleted while the snapshot is there, for no hypervisor has one without the other. Defaults to
+    /// true.
     #[serde(rename = "deleteOnVMDelete")]
     pub delete_on_vm_delete: bool,
 }
@@ -179,7 +182,8 @@ pub struct SnapshotSchedule {
     /// Whether the schedule rests for now. Defaults to false.
     pub suspend: bool,
     /// When to take one: five fields of cron, a word such as @daily, or an interval such as
-    /// @every 6h.
+    /// @every 6h. Before the fields may stand a time zone, such as TZ=Europe/Oslo, if timezone gives
+    /// no other.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::cron")]
     pub cron_spec: Option<String>,

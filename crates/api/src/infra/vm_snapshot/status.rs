@@ -37,7 +37,7 @@ pub struct VMSnapshotStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::quantity")]
     pub size: Option<Quantity>,
-    /// Size of the disks that it holds.
+    /// Size of the disks that it holds. Always absent: no provider tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::quantity")]
     pub virtual_size: Option<Quantity>,
@@ -47,7 +47,7 @@ pub struct VMSnapshotStatus {
     /// Snapshots that are based on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<SnapshotRef>,
-    /// How far it is.
+    /// How far it is. Always absent: no provider tells it of snapshots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<SnapshotProgress>,
     /// The provider's task.

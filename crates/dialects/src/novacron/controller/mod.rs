@@ -23,6 +23,7 @@ use std::time::Instant;
 
 use futures::future::BoxFuture;
 use kube::Client;
+use polyvirt_api::infra;
 use polyvirt_api::novacron::VirtualMachine;
 use polyvirt_engine::manager::Shared;
 use polyvirt_engine::next::Next;
@@ -40,6 +41,7 @@ use super::metrics::{Metrics, Outcome};
 use super::settings::Settings;
 use crate::shared::desk::Desk;
 use crate::shared::line::{Line, all_listed};
+use crate::shared::owner::is_owned;
 use market::Market;
 
 /// The name under which this dialect owns fields.
@@ -91,9 +93,15 @@ impl Controller {
         })
     }
 
-    /// The VMs that it looks after.
-    pub(super) fn keys(&self) -> Vec<ObjectKey> {
-        self.stores.vms.keys()
+    /// The VirtualMachines that it has made. One of the same name that is somebody else's is not among them.
+    pub(super) fn own_vms(&self) -> Vec<(ObjectKey, Arc<infra::VirtualMachine>)> {
+        let all = self.stores.vms.list().into_iter();
+        let made = all.filter_map(|vm| {
+            let key = ObjectKey::of(&*vm);
+            let made = self.engine.stores.vms.get(&key)?;
+            is_owned(&*made, &*vm).then_some((key, made))
+        });
+        made.collect()
     }
 
     /// The engine that it follows.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use polyvirt_api::infra::{self, ProviderType, VMMigration, VMNetworkAttachment, VMSnapshot};
+use kube::core::object::HasSpec;
+use polyvirt_api::infra::{self, ProviderType, VMMigration, VMNetworkAttachment};
 use polyvirt_api::novacron::{FINALIZER, VirtualMachine};
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::runtime::key::ObjectKey;
@@ -15,12 +16,14 @@ use super::Controller;
 use super::market::offer;
 use super::migration::Kept;
 use crate::novacron::catalogue::Catalogue;
-use crate::novacron::lower::{ImageSource, Lowered, Surroundings, lower, schedule_name};
+use crate::novacron::lower::{
+    ImageSource, Lowered, Surroundings, lower, schedule_at_rest, schedule_name,
+};
 use crate::novacron::raise::Trouble;
 use crate::shared::desk::{Claim, Object};
 use crate::shared::made;
 use crate::shared::owner::is_owned;
-use crate::shared::same::has_all_of;
+use crate::shared::same::is_as_lowered;
 
 /// What a pass has found out.
 #[derive(Default)]
@@ -166,35 +169,34 @@ impl<'a> Pass<'a> {
     async fn keep_networks(&self, lowered: &Lowered) -> Result<(), Stop> {
         let store = &self.controller.engine.stores.networks;
         for network in &lowered.networks {
-            let same = |there: &VMNetworkAttachment| has_all_of(&there.spec, &network.spec);
-            self.keep(store, network, "VMNetworkAttachment", same)
-                .await?;
+            self.keep(store, network, "VMNetworkAttachment").await?;
         }
         Ok(())
     }
 
-    /// A schedule that is no longer wanted goes; what it took is kept or not as it says.
+    /// What a schedule took would go with it, so one that is no longer wanted rests until the VM goes.
     async fn keep_schedule(&self, lowered: &Lowered) -> Result<(), Stop> {
         let store = &self.controller.engine.stores.snapshots;
         if let Some(wanted) = &lowered.snapshot {
-            let same = |there: &VMSnapshot| has_all_of(&there.spec, &wanted.spec);
-            return self.keep(store, wanted, "VMSnapshot", same).await;
+            return self.keep(store, wanted, "VMSnapshot").await;
         }
         let key = ObjectKey::new(self.key.namespace(), &schedule_name(self.key.name()));
         let stale = store.get(&key).filter(|s| is_owned(&**s, &*self.vm));
-        if let Some(stale) = stale {
-            made::delete(&self.controller.desk, &key, &*stale).await?;
+        match stale {
+            Some(stale) => {
+                let rests = schedule_at_rest(&stale, &self.vm);
+                self.keep(store, &rests, "VMSnapshot").await
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes an object if it is not as it is wanted. One that is somebody else's is never touched.
-    async fn keep<K: Object + Serialize>(
+    async fn keep<K: Object + HasSpec<Spec: Serialize>>(
         &self,
         store: &Store<K>,
         wanted: &K,
         kind: &'static str,
-        same: impl Fn(&K) -> bool,
     ) -> Result<(), Stop> {
         let (desk, key) = (&self.controller.desk, ObjectKey::of(wanted));
         let mut there = store.get(&key);
@@ -207,9 +209,8 @@ impl<'a> Pass<'a> {
             Some(there) if !is_owned(&**there, &*self.vm) => {
                 return Err(conflict(kind, key.name()));
             }
-            Some(there) if same(there) || there.meta().deletion_timestamp.is_some() => {
-                return Ok(());
-            }
+            Some(there) if there.meta().deletion_timestamp.is_some() => return Ok(()),
+            Some(there) if is_as_lowered(&**there, &wanted) => return Ok(()),
             Some(there) => {
                 wanted.meta_mut().uid.clone_from(&there.meta().uid);
                 Claim::Ours

@@ -9,6 +9,7 @@ use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 
 use super::Controller;
 use super::pass::{Found, Pass};
+use crate::novacron::lower::{ImageSource, exists};
 use crate::novacron::place::PlaceError;
 use crate::novacron::raise::{self, Facts, Trouble};
 use crate::shared::wake::keep;
@@ -41,12 +42,13 @@ impl Controller {
         let trouble = pass.run(&mut found).await?;
         let vm = pass.vm;
         self.report(key, &vm, &found, trouble.as_ref()).await?;
-        Ok(self.look_again(trouble.as_ref()))
+        Ok(self.look_again(&vm, &found, trouble.as_ref()))
     }
 
     /// Providers wake those that wait for them. Images, the catalogue and hosts do not.
-    fn look_again(&self, trouble: Option<&Trouble>) -> Next {
+    fn look_again(&self, vm: &VirtualMachine, found: &Found, trouble: Option<&Trouble>) -> Next {
         match trouble {
+            None if may_get_another_image(vm, found) => Next::After(self.settings.resync),
             Some(Trouble::Place(PlaceError::Silent(..) | PlaceError::NoHost(..))) => {
                 Next::After(self.settings.resync)
             }
@@ -107,4 +109,11 @@ impl Controller {
         let about = About::of(Kind::NovacronVirtualMachine, &**vm);
         self.desk.event(&about, note);
     }
+}
+
+/// Whether the catalogue still decides what a VM is made from: it may be the entry that keeps it from being made.
+fn may_get_another_image(vm: &VirtualMachine, found: &Found) -> bool {
+    let source = ImageSource::parse(&vm.spec.template.spec.image.source);
+    let offered = matches!(source, Ok(ImageSource::Marketplace(_)));
+    offered && !found.vm.as_deref().is_some_and(exists)
 }

@@ -97,8 +97,12 @@ fn has(vm: &infra::VirtualMachine, wanted: &DeviceRequest) -> bool {
 }
 
 /// The VM, if it exists on the hypervisor.
-fn made<'a>(around: &Surroundings<'a>) -> Option<&'a infra::VirtualMachine> {
-    let id = |vm: &infra::VirtualMachine| vm.status.as_ref().and_then(|s| s.id.clone());
-    let exists = |vm: &&infra::VirtualMachine| id(vm).is_some_and(|id| !id.is_empty());
-    around.before.filter(exists)
+pub(super) fn made<'a>(around: &Surroundings<'a>) -> Option<&'a infra::VirtualMachine> {
+    around.before.filter(|vm| exists(vm))
+}
+
+/// Whether it exists on the hypervisor.
+pub fn exists(vm: &infra::VirtualMachine) -> bool {
+    let id = vm.status.as_ref().and_then(|s| s.id.as_deref());
+    id.is_some_and(|id| !id.is_empty())
 }

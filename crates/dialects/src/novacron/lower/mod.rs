@@ -14,11 +14,10 @@ mod network_data;
 mod networks;
 mod policies;
 mod size;
+mod template;
 #[cfg(test)]
 mod tests;
 mod volumes;
-
-use std::collections::BTreeMap;
 
 use polyvirt_api::infra::{
     self, CloudInit, DiskImagePull, DriftAction, DriftPolicy, Ignition, ObjectRef, Placement,
@@ -30,19 +29,20 @@ use polyvirt_api::names;
 use polyvirt_api::novacron::{IMAGE_SOURCE_ANNOTATION, VirtualMachine, VmSpec};
 use polyvirt_engine::runtime::key::ObjectKey;
 
-use crate::shared::names::short_hash;
 use crate::shared::owner::owner_reference;
-use crate::shared::same::LOWERED_ANNOTATION;
+use crate::shared::same::marked;
 
 pub use error::LowerError;
+pub use host::exists;
 pub use image::{ImageSource, Offer};
 pub use migration::{Live, MigrationTerms, migration_name, refusal, wanted_node};
 pub use polyvirt_plan::bandwidth::bytes_per_second;
 
-use networks::{Card, NetworkKind};
+pub use template::reserved;
 
-/// What others of ours read on a VirtualMachine: nobody sets it by the way of a template.
-const RESERVED: [&str; 3] = ["virtrigaud.io", "polyvirt.io", "novacron.io"];
+use networks::{Card, NetworkKind};
+use template::allowed;
+
 /// Wishes that go on to the VirtualMachine.
 const PASSED_ON: [&str; 2] = [names::REBOOT_ANNOTATION, names::PAUSED_ANNOTATION];
 
@@ -157,8 +157,8 @@ pub fn lower(vm: &VirtualMachine, around: &Surroundings<'_>) -> Result<Lowered, 
     let move_to = migration::lower(vm, around.name, around.provider, &parts.migration);
     Ok(Lowered {
         vm: object(vm, spec),
-        networks: made.into_iter().map(|n| owned(n, vm)).collect(),
-        snapshot: parts.snapshot.map(|s| owned(s, vm)),
+        networks: made.into_iter().map(|n| marked(owned(n, vm))).collect(),
+        snapshot: parts.snapshot.map(|s| marked(owned(s, vm))),
         migration: parts.migration,
         move_to: move_to.map(|m| owned(m, vm)),
         ignored: parts.ignored,
@@ -170,10 +170,16 @@ pub fn schedule_name(vm: &str) -> String {
     policies::schedule_name(vm)
 }
 
+/// The schedule of a VM that is to have none any more. What it took stays, and so it rests.
+pub fn schedule_at_rest(there: &VMSnapshot, vm: &VirtualMachine) -> VMSnapshot {
+    marked(owned(policies::at_rest(there), vm))
+}
+
 fn parts(vm: &VirtualMachine, name: &str) -> Result<Parts, LowerError> {
     let (spec, inner) = (&vm.spec, &*vm.spec.template.spec);
     let mut ignored: Vec<_> = policies::idle(spec.snapshot_policy.as_ref())
         .into_iter()
+        .chain(reserved(vm))
         .collect();
     affinity::check(inner.affinity.as_deref())?;
     Ok(Parts {
@@ -204,14 +210,15 @@ fn pull_policy(inner: &VmSpec) -> Result<Option<DiskImagePull>, LowerError> {
     }
 }
 
-/// A disk is made once: another entry in the catalogue does not change the VMs that were made from the one before.
+/// A disk is made once: another entry in the catalogue does not change the VMs that were made from the one before. One that
+/// could not be made takes the entry as it is now.
 fn image(inner: &VmSpec, around: &Surroundings<'_>) -> Result<image::Lowered, LowerError> {
     let made_from = |vm: &infra::VirtualMachine| {
         let annotations = vm.metadata.annotations.as_ref()?;
         annotations.get(IMAGE_SOURCE_ANNOTATION).cloned()
     };
     let same = |vm: &&infra::VirtualMachine| made_from(vm).as_deref() == Some(&inner.image.source);
-    match around.before.filter(same) {
+    match host::made(around).filter(same) {
         Some(before) => Ok(image::Lowered {
             image_ref: before.spec.image_ref.clone(),
             image: before.spec.image.clone(),
@@ -320,7 +327,6 @@ fn provider_ref(vm: &VirtualMachine, provider: &ObjectKey) -> ObjectRef {
     }
 }
 
-/// The mark follows from all that is written, so that what is taken away is taken away there, too.
 fn object(vm: &VirtualMachine, spec: VirtualMachineSpec) -> infra::VirtualMachine {
     let name = vm.metadata.name.as_deref().unwrap_or_default();
     let mut made = owned(infra::VirtualMachine::new(name, spec), vm);
@@ -334,21 +340,9 @@ fn object(vm: &VirtualMachine, spec: VirtualMachineSpec) -> infra::VirtualMachin
     let source = vm.spec.template.spec.image.source.clone();
     notes.insert(IMAGE_SOURCE_ANNOTATION.to_owned(), source);
     let labels = allowed(template.labels);
-    let whole = serde_json::to_string(&(&made.spec, &labels, &notes)).unwrap_or_default();
-    notes.insert(LOWERED_ANNOTATION.to_owned(), short_hash(&whole));
     made.metadata.labels = (!labels.is_empty()).then_some(labels);
     made.metadata.annotations = Some(notes);
-    made
-}
-
-fn allowed(words: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let ours = |key: &String| {
-        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        RESERVED
-            .iter()
-            .any(|r| domain == *r || domain.ends_with(&format!(".{r}")))
-    };
-    words.into_iter().filter(|(key, _)| !ours(key)).collect()
+    marked(made)
 }
 
 fn owned<K: kube::Resource<DynamicType = ()>>(mut object: K, vm: &VirtualMachine) -> K {

@@ -5,7 +5,9 @@ use polyvirt_api::infra::{
     LocalRef, ReconfigurePolicy, RestartPolicy, SnapshotRetention, SnapshotSchedule, VMSnapshot,
     VMSnapshotSpec,
 };
+use polyvirt_api::names;
 use polyvirt_api::novacron::{SnapshotPolicy, UpdateStrategy};
+use polyvirt_plan::snapshot::schedule::split_zone;
 
 use super::error::LowerError;
 use crate::shared::names::shortened;
@@ -41,11 +43,7 @@ pub(super) fn snapshot(
     };
     let spec = VMSnapshotSpec {
         vm_ref: LocalRef::new(vm),
-        schedule: Some(SnapshotSchedule {
-            enabled: true,
-            cron_spec: Some(cron_spec(cron)?),
-            ..SnapshotSchedule::default()
-        }),
+        schedule: Some(times(cron)?),
         retention_policy: Some(SnapshotRetention {
             max_count,
             grace_period: GoDuration::new("0s"),
@@ -53,10 +51,29 @@ pub(super) fn snapshot(
         }),
         ..VMSnapshotSpec::default()
     };
-    Ok(Some(VMSnapshot::new(&schedule_name(vm), spec)))
+    let mut found = VMSnapshot::new(&schedule_name(vm), spec);
+    if max_count.is_none() {
+        let all = (names::KEEP_ALL_ANNOTATION.to_owned(), "true".to_owned());
+        found.metadata.annotations = Some([all].into());
+    }
+    Ok(Some(found))
 }
 
-/// 0 says as little as nothing.
+/// The same schedule, which takes no more and keeps what it has.
+pub(super) fn at_rest(there: &VMSnapshot) -> VMSnapshot {
+    let name = there.metadata.name.as_deref().unwrap_or_default();
+    let mut rests = VMSnapshot::new(name, there.spec.clone());
+    if let Some(schedule) = &mut rests.spec.schedule {
+        schedule.suspend = true;
+    }
+    let notes = there.metadata.annotations.clone().unwrap_or_default();
+    let kept = notes.into_iter();
+    let kept = kept.filter(|(key, _)| key == names::KEEP_ALL_ANNOTATION);
+    rests.metadata.annotations = Some(kept.collect());
+    rests
+}
+
+/// 0 says as little as nothing: all are kept.
 fn retention(count: Option<i32>) -> Result<Option<i32>, LowerError> {
     match count {
         None | Some(0) => Ok(None),
@@ -71,6 +88,18 @@ fn retention(count: Option<i32>) -> Result<Option<i32>, LowerError> {
             ))
         }
     }
+}
+
+/// The time zone that stands before the fields has a field of its own.
+fn times(text: &str) -> Result<SnapshotSchedule, LowerError> {
+    let (zone, fields) = split_zone(text);
+    let usual = SnapshotSchedule::default();
+    Ok(SnapshotSchedule {
+        enabled: true,
+        cron_spec: Some(cron_spec(fields)?),
+        timezone: zone.map_or_else(|| usual.timezone.clone(), ToOwned::to_owned),
+        ..usual
+    })
 }
 
 /// Whether the numbers exist is for whoever keeps the schedule, and for the webhook.

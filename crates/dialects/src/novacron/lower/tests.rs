@@ -7,6 +7,7 @@
 mod extras;
 mod images;
 mod networks;
+mod snapshots;
 
 use polyvirt_api::infra::{PowerState, ProviderType, RestartPolicy};
 use polyvirt_api::novacron::VirtualMachine;

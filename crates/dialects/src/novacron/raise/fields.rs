@@ -47,7 +47,7 @@ fn snapshot(info: &VMSnapshotInfo) -> SnapshotStatus {
     }
 }
 
-/// What it has; what it uses is told where the provider tells.
+/// What it has. What it uses changes all the time, and is told by metrics.
 fn resources(facts: &Facts<'_>, made: &infra::VirtualMachineStatus) -> Option<ResourceUsage> {
     made.id.as_ref()?;
     let size = made.current_resources.as_ref();

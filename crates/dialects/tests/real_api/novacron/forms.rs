@@ -146,7 +146,19 @@ async fn the_fragments_are_patches_of_a_vm_that_runs() {
     let placed = |vm: &infra::VirtualMachine| vm.spec.placement.is_some();
     world.until("my-vm", "placed", placed).await;
     stands(&world, "my-vm", "Running").await;
+    let keeps = |n: Option<i32>| {
+        move |s: &VMSnapshot| s.spec.retention_policy.as_ref().and_then(|r| r.max_count) == n
+    };
+    world
+        .until("my-vm-scheduled", "seven", keeps(Some(7)))
+        .await;
+    let all = json!({"spec": {"snapshotPolicy": {"retention": null}}});
+    patch(&world, "my-vm", all).await;
+    world.until("my-vm-scheduled", "all", keeps(None)).await;
     patch(&world, "my-vm", json!({"spec": {"snapshotPolicy": null}})).await;
+    let rests = |s: &VMSnapshot| s.spec.schedule.as_ref().is_some_and(|s| s.suspend);
+    world.until("my-vm-scheduled", "resting", rests).await;
+    world.delete::<VirtualMachine>("my-vm").await;
     world.gone::<VMSnapshot>("my-vm-scheduled").await;
 }
 

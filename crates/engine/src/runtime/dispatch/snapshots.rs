@@ -34,6 +34,9 @@ impl Dispatcher {
         if new.is_none() {
             self.wake_made(any);
         }
+        if old.map(keeps) != new.map(keeps) {
+            self.wake_leaving(any);
+        }
         match (old, new) {
             (Some(old), Some(new)) if !concerns_us(old, new) => {}
             (_, Some(_)) if source != Source::OurWrite => self.wake_snapshot(&key, urgency(source)),
@@ -61,6 +64,14 @@ impl Dispatcher {
     fn wake_hooked(&self, snapshot: &VMSnapshot) {
         let labels = snapshot.metadata.labels.as_ref();
         if labels.is_some_and(|labels| labels.contains_key(HOOK_LABEL)) {
+            self.wake_vm(&snapshot.vm(), Urgency::Event);
+        }
+    }
+
+    /// A VM that is to go waits for snapshots that are not to go with it.
+    fn wake_leaving(&self, snapshot: &VMSnapshot) {
+        let vm = self.stores.vms.get(&snapshot.vm());
+        if vm.is_some_and(|vm| vm.metadata.deletion_timestamp.is_some()) {
             self.wake_vm(&snapshot.vm(), Urgency::Event);
         }
     }
@@ -131,6 +142,15 @@ fn usable(snapshot: &VMSnapshot) -> (Option<SnapshotPhase>, Option<&str>, bool) 
     (
         status.and_then(|s| s.phase),
         status.and_then(|s| s.snapshot_id.as_deref()),
+        snapshot.metadata.deletion_timestamp.is_some(),
+    )
+}
+
+/// As far as a VM cares that is to go.
+fn keeps(snapshot: &VMSnapshot) -> (bool, bool) {
+    let retention = snapshot.spec.retention_policy.as_ref();
+    (
+        retention.is_some_and(|r| !r.delete_on_vm_delete),
         snapshot.metadata.deletion_timestamp.is_some(),
     )
 }

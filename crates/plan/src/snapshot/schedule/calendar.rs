@@ -35,7 +35,11 @@ enum Rule {
 impl Calendar {
     /// Reads what a user has written. Intervals are counted from the anchor.
     pub fn parse(text: &str, zone: &str, anchor: Timestamp) -> Result<Self, Problem> {
-        let zone = time_zone(zone)?;
+        let (own, text) = split_zone(text);
+        let zone = match own {
+            Some(own) => time_zone(one_of(own, zone)?, CRON)?,
+            None => time_zone(zone, ZONE)?,
+        };
         let rule = match text.strip_prefix("@every ") {
             Some(interval) => Rule::Every(every(interval)?, anchor),
             None => Rule::Cron(Box::new(cron(text)?), zone),
@@ -76,6 +80,28 @@ impl Calendar {
     }
 }
 
+/// The time zone that stands before the fields, as many crons take it (`TZ=Europe/Oslo 0 3 * * *`), and the rest.
+pub fn split_zone(text: &str) -> (Option<&str>, &str) {
+    let text = text.trim();
+    let named = text.strip_prefix("CRON_TZ=");
+    let named = named.or_else(|| text.strip_prefix("TZ="));
+    match named.and_then(|rest| rest.split_once(char::is_whitespace)) {
+        Some((zone, fields)) if !zone.is_empty() => (Some(zone), fields.trim()),
+        _ => (None, text),
+    }
+}
+
+/// A schedule has one time zone. That of the field is UTC if nobody has written it.
+fn one_of<'a>(own: &'a str, field: &str) -> Result<&'a str, Problem> {
+    if field.is_empty() || field == "UTC" || field == own {
+        return Ok(own);
+    }
+    let text = format!(
+        "The time zone {own} stands before the fields, and timezone says {field}. Write it once"
+    );
+    Err(Problem::new(Reason::InvalidSpec, CRON, text))
+}
+
 fn cron(text: &str) -> Result<Cron, Problem> {
     let fields = match text {
         "@midnight" => "@daily",
@@ -110,7 +136,7 @@ fn every(text: &str) -> Result<SignedDuration, Problem> {
     Ok(SignedDuration::from_secs(seconds))
 }
 
-fn time_zone(name: &str) -> Result<TimeZone, Problem> {
+fn time_zone(name: &str, field: &str) -> Result<TimeZone, Problem> {
     if name.is_empty() || name == "UTC" {
         return Ok(TimeZone::UTC);
     }
@@ -120,7 +146,7 @@ fn time_zone(name: &str) -> Result<TimeZone, Problem> {
         } else {
             format!("There is no time zone {name:?}. Write one such as Europe/Oslo or UTC")
         };
-        Problem::new(Reason::InvalidSpec, ZONE, text)
+        Problem::new(Reason::InvalidSpec, field, text)
     })
 }
 
@@ -172,6 +198,33 @@ mod tests {
         }
         let atlantis = Calendar::parse("@daily", "Europe/Atlantis", at("2026-01-01T00:00:00Z"));
         assert_eq!(atlantis.expect_err("no such place").field, ZONE);
+    }
+
+    #[test]
+    fn a_time_zone_may_stand_before_the_fields() {
+        let read = |text: &str, zone: &str| {
+            let read = Calendar::parse(text, zone, at("2026-01-01T00:00:00Z"));
+            read.map(|calendar| calendar.next_after(at("2026-07-01T00:00:00Z")))
+        };
+        let three = Some(at("2026-07-01T01:00:00Z"));
+        for (text, zone) in [
+            ("TZ=Europe/Oslo 0 3 * * *", "UTC"),
+            ("CRON_TZ=Europe/Oslo  0 3 * * *", ""),
+            ("TZ=Europe/Oslo 0 3 * * *", "Europe/Oslo"),
+        ] {
+            assert_eq!(read(text, zone), Ok(three), "{text} {zone}");
+        }
+        let midnight = Some(at("2026-07-01T22:00:00Z"));
+        assert_eq!(read("TZ=Europe/Oslo @daily", "UTC"), Ok(midnight));
+        for (text, zone) in [
+            ("TZ=Europe/Oslo 0 3 * * *", "Asia/Tokyo"),
+            ("TZ=Europe/Atlantis 0 3 * * *", "UTC"),
+            ("TZ=Europe/Oslo", "UTC"),
+            ("TZ= 0 3 * * *", "UTC"),
+        ] {
+            let problem = read(text, zone).expect_err(text);
+            assert_eq!(problem.field, CRON, "{text}");
+        }
     }
 
     #[test]

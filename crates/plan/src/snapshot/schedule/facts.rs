@@ -52,7 +52,7 @@ pub enum InForce {
 /// How many snapshots a schedule keeps. Pinned ones, and the one that the VM was told to go back to, do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Whole ones; `None` if their age alone decides.
+    /// Whole ones; `None` if their age alone decides, or all are kept.
     pub whole: Option<usize>,
     /// Failed ones.
     pub failed: usize,
@@ -147,20 +147,25 @@ pub fn schedule(object: &VMSnapshot) -> Result<Schedule, Problem> {
         },
         policy: spec.concurrency_policy,
         limits: Limits {
-            whole: most_whole(
-                retention.max_count,
-                max_age,
-                spec.successful_jobs_history_limit,
-            ),
+            whole: most_whole(retention.max_count, max_age, history(object)),
             failed: usize::try_from(spec.failed_jobs_history_limit).unwrap_or(0),
         },
     })
 }
 
 /// What says how long snapshots are kept goes before what says how many objects are.
-fn most_whole(count: Option<i32>, age: Option<Duration>, history: i32) -> Option<usize> {
-    let most = count.or_else(|| age.is_none().then_some(history));
+fn most_whole(count: Option<i32>, age: Option<Duration>, history: Option<i32>) -> Option<usize> {
+    let most = count.or_else(|| history.filter(|_| age.is_none()));
     most.map(|n| usize::try_from(n).unwrap_or(0))
+}
+
+/// How many objects are kept; `None` for all. The field has a default, so that its absence cannot say that.
+fn history(object: &VMSnapshot) -> Option<i32> {
+    let annotations = object.metadata.annotations.as_ref();
+    let word = annotations.and_then(|a| a.get(names::KEEP_ALL_ANNOTATION));
+    let schedule = object.spec.schedule.clone().unwrap_or_default();
+    let all = word.is_some_and(|word| word.eq_ignore_ascii_case("true"));
+    (!all).then_some(schedule.successful_jobs_history_limit)
 }
 
 /// What a VMSnapshot is to the schedule that made it; `None` if no schedule did.
@@ -173,14 +178,33 @@ pub fn child(object: &VMSnapshot, revert_to: Option<&str>) -> Option<Child> {
         uid: object.metadata.uid.clone()?,
         slot: slot?.parse().ok()?,
         state: child_state(object),
-        hold: if desired::is_kept(&object.spec) || revert_to == Some(name.as_str()) {
-            Hold::Kept
-        } else {
-            Hold::Free
-        },
+        hold: hold(object, revert_to),
         completed: status.and_then(|s| s.completion_time.as_ref()).map(|t| t.0),
         name,
     })
+}
+
+/// Whether an object may be deleted by itself, where its VM is told to go back to that name.
+pub fn hold(object: &VMSnapshot, revert_to: Option<&str>) -> Hold {
+    let named = revert_to.is_some() && revert_to == object.metadata.name.as_deref();
+    if named || desired::is_kept(&object.spec) {
+        Hold::Kept
+    } else {
+        Hold::Free
+    }
+}
+
+/// The UID of the newest whole one that a schedule has made.
+pub fn newest<'a>(
+    objects: impl IntoIterator<Item = &'a VMSnapshot>,
+    schedule: &str,
+) -> Option<String> {
+    let made = |object: &&VMSnapshot| maker(object).is_some_and(|(_, uid)| uid == schedule);
+    let made = objects.into_iter().filter(made);
+    let whole = made
+        .filter_map(|object| child(object, None))
+        .filter(|child| child.state == ChildState::Whole);
+    whole.max_by_key(|child| child.slot).map(|child| child.uid)
 }
 
 fn child_state(object: &VMSnapshot) -> ChildState {

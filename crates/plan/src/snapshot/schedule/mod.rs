@@ -26,6 +26,6 @@ pub mod report;
 #[cfg(test)]
 mod tests;
 
-pub use calendar::Calendar;
+pub use calendar::{Calendar, split_zone};
 pub use facts::*;
 pub use plan::{LeftOut, Plan, Removal, Slot, Why, plan};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use polyvirt_api::infra::VMSnapshot;
+use polyvirt_api::names;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -84,6 +85,30 @@ fn what_was_made_and_not_written_down_is_not_made_again() {
     let plan = decide(&schedule, &memory, &[child], "2026-06-02T03:00:05Z");
     assert_eq!(plan.slot, Slot::NotDue);
     assert_eq!(plan.memory.last, Some(at("2026-06-02T03:00:00Z")));
+}
+
+#[test]
+fn what_keeps_all_keeps_all() {
+    let text = json!({"enabled": true, "cronSpec": "0 3 * * *"});
+    let most = |word: Option<&str>, retention: serde_json::Value| {
+        let mut object = object(&text, &retention);
+        let note = |word: &str| [(names::KEEP_ALL_ANNOTATION.to_owned(), word.to_owned())].into();
+        object.metadata.annotations = word.map(note);
+        schedule(&object).expect("valid").limits.whole
+    };
+    for (word, retention, expected) in [
+        (None, json!({}), Some(3)),
+        (Some("false"), json!({}), Some(3)),
+        (Some("true"), json!({}), None),
+        (Some("true"), json!({"maxCount": 7}), Some(7)),
+        (None, json!({"maxAge": "1h"}), None),
+    ] {
+        assert_eq!(
+            most(word, retention.clone()),
+            expected,
+            "{word:?} {retention}"
+        );
+    }
 }
 
 #[test]

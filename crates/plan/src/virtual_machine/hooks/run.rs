@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{self as api, VirtualMachineStatus};
 
-use super::{HookState, MOST_TRIES, PATIENCE};
+use super::{HookState, LATER, MOST_TRIES, PATIENCE};
 use crate::virtual_machine::next::remaining;
 
 /// What became of the hooks of the start or stop under way.
@@ -33,6 +33,8 @@ pub struct Run {
     pub generation: Option<i64>,
     /// Why it failed.
     pub message: Option<String>,
+    /// When it is tried again though it has failed as often as hooks are tried: only what others were missing for.
+    pub next_try: Option<Timestamp>,
 }
 
 /// Whether this very pass has written that a hook is tried.
@@ -50,13 +52,17 @@ impl Run {
     #[must_use]
     pub fn begin(before: Option<&Self>, generation: Option<i64>, now: Timestamp) -> Self {
         let same = before.filter(|run| run.generation == generation);
+        let tries = same.map_or(0, |run| run.tries) + 1;
+        // A manager that dies in it does not end it.
+        let later = same.is_some_and(|run| run.next_try.is_some());
         Self {
             state: HookState::Running,
             fresh: Fresh::Yes,
-            tries: same.map_or(0, |run| run.tries) + 1,
+            tries,
             since: whole_second(now),
             generation,
             message: None,
+            next_try: later.then(|| later_than(now, tries)),
         }
     }
 
@@ -69,6 +75,7 @@ impl Run {
             since: whole_second(now),
             generation,
             message: None,
+            next_try: None,
         }
     }
 
@@ -78,14 +85,16 @@ impl Run {
         Self {
             state: HookState::Done,
             fresh: Fresh::No,
+            next_try: None,
             ..self
         }
     }
 
     /// It failed, and is tried again where that can help.
     #[must_use]
-    pub fn failed(self, why: String, again: Again) -> Self {
+    pub fn failed(self, why: String, again: Again, now: Timestamp) -> Self {
         let last = again == Again::Useless || self.tries >= MOST_TRIES;
+        let later = last && again == Again::Later;
         Self {
             state: if last {
                 HookState::Failed
@@ -94,11 +103,12 @@ impl Run {
             },
             fresh: Fresh::No,
             message: Some(why),
+            next_try: later.then(|| later_than(now, self.tries)),
             ..self
         }
     }
 
-    /// It was not run: the guest cannot be reached yet. Not for ever.
+    /// It was not run: the guest cannot be reached yet. After a while that is a failure, which may pass.
     #[must_use]
     pub fn waits(self, why: String, now: Timestamp) -> Self {
         let over = remaining(now, self.since, PATIENCE).is_none();
@@ -110,9 +120,17 @@ impl Run {
             },
             fresh: Fresh::No,
             message: Some(why),
+            next_try: over.then(|| later_than(now, self.tries)),
             ..self
         }
     }
+}
+
+/// When what has failed that often is tried again.
+fn later_than(now: Timestamp, tries: u32) -> Timestamp {
+    let spent = usize::try_from(tries.saturating_sub(MOST_TRIES)).unwrap_or(usize::MAX);
+    let pause = LATER[spent.min(LATER.len() - 1)];
+    whole_second(now.saturating_add(pause).unwrap_or(now))
 }
 
 /// Names are made of it, before and after it was written down.
@@ -125,6 +143,8 @@ fn whole_second(now: Timestamp) -> Timestamp {
 pub enum Again {
     /// It can.
     Perhaps,
+    /// It can, once somebody is there who was not: it is tried again for as long as it takes, with longer and longer pauses.
+    Later,
     /// It cannot.
     Useless,
 }
@@ -149,6 +169,7 @@ fn run_from(told: &api::HookStatus) -> Run {
         since: told.since.0,
         generation: told.generation,
         message: told.message.clone(),
+        next_try: told.next_try.as_ref().map(|t| t.0),
     }
 }
 
@@ -170,5 +191,6 @@ fn run_to(run: &Run) -> api::HookStatus {
         since: Time(run.since),
         generation: run.generation,
         message: run.message.clone(),
+        next_try: run.next_try.map(Time),
     }
 }

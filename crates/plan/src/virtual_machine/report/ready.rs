@@ -1,5 +1,6 @@
 //! The condition `Ready`: why it is so, and what to do.
 
+use polyvirt_api::names;
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::PowerState;
 
@@ -118,10 +119,12 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
             "Waits until adoption has written the VM's id".to_owned(),
         ),
         WaitFor::Moving(by) => (Reason::Migrating, moving(end, by)),
+        WaitFor::Keeper(snapshot) => (Reason::InUse, kept(end, snapshot)),
         WaitFor::Hook(moment) => (
             Reason::HookRunning,
             format!("{} is under way{}", moment.field(), why_again(end, *moment)),
         ),
+        WaitFor::NextTry(moment) => (Reason::HookFailed, next_try(end, *moment)),
     };
     (Truth::False, reason, message)
 }
@@ -133,6 +136,14 @@ fn moving(end: &PassEnd<'_>, by: &str) -> String {
         "changes wait for its end"
     };
     format!("VMMigration {by} moves the VM to another host; {changes}")
+}
+
+fn kept(end: &PassEnd<'_>, snapshot: &str) -> String {
+    format!(
+        "VMSnapshot {snapshot} says deleteOnVMDelete: false, and would be lost with the VM. Delete it, or set its spec.retentionPolicy.deleteOnVMDelete to true; or keep the VM on its hypervisor with the annotation {}=true{}",
+        names::ORPHAN_ANNOTATION,
+        how_to_force(end)
+    )
 }
 
 /// A VM that runs serves while it moves.
@@ -153,6 +164,16 @@ fn why_again(end: &PassEnd<'_>, moment: Moment) -> String {
         .at(moment)
         .and_then(|run| run.message.as_ref());
     last.map(|why| format!(": {why}")).unwrap_or_default()
+}
+
+fn next_try(end: &PassEnd<'_>, moment: Moment) -> String {
+    let run = end.record.hooks.at(moment);
+    let at = run.and_then(|run| run.next_try).unwrap_or(end.now);
+    format!(
+        "{} failed{}. It is tried again at {at:.0}; a change of spec tries it at once",
+        moment.field(),
+        why_again(end, moment)
+    )
 }
 
 /// What takes long may never come: then people need to know what the hypervisor says of it.

@@ -49,7 +49,7 @@ async fn set(cluster: &Cluster, name: &str, wanted: PowerState, wait: &Wait) -> 
         return Ok(());
     }
     until(cluster, name, verb, wait.timeout, |vm| {
-        reached(vm, generation, wanted)
+        Ok(reached(vm, generation, wanted))
     })
     .await
 }
@@ -107,9 +107,9 @@ pub async fn restart(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
     }
     until(cluster, name, "restart", change.wait.timeout, |vm| {
         let status = vm.status.as_ref();
-        status.is_some_and(|status| {
+        Ok(status.is_some_and(|status| {
             status.reboot_handled.as_ref() == Some(&request) && status.operation.is_none()
-        })
+        }))
     })
     .await
 }
@@ -155,13 +155,13 @@ pub(super) async fn until(
     name: &str,
     verb: &str,
     limit: Duration,
-    mut done: impl FnMut(&VirtualMachine) -> bool,
+    mut done: impl FnMut(&VirtualMachine) -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     let mut last = String::new();
     loop {
         let vm = cluster.vm(name).await?;
-        if done(&vm) {
+        if done(&vm)? {
             let seconds = begin.elapsed().as_secs_f64();
             print(&format!(
                 "virtualmachine/{name}: {verb} done in {seconds:.1} s\n"

@@ -177,9 +177,16 @@ pub async fn revert(cluster: &Cluster, options: &Revert) -> anyhow::Result<()> {
         ));
         return Ok(());
     }
-    until(cluster, name, "go back", options.wait.timeout, |vm| {
-        is_back(vm, target)
-    })
+    until(
+        cluster,
+        name,
+        "go back",
+        options.wait.timeout,
+        |vm| match refusal(vm, target) {
+            Some(why) => bail!("{name} cannot go back to {target}: {why}"),
+            None => Ok(is_back(vm, target)),
+        },
+    )
     .await
 }
 
@@ -201,6 +208,13 @@ async fn forget_the_last(cluster: &Cluster, options: &Revert) -> anyhow::Result<
     }
     let text = format!("The manager does not answer: {name} still tells of its last return");
     Err(Failure::TimedOut(text).into())
+}
+
+/// Why the VM will never go back, if the provider has said so.
+fn refusal(vm: &VirtualMachine, target: &str) -> Option<String> {
+    let told = vm.status.as_ref()?.revert.as_deref()?;
+    let refused = told.name == target && told.state == RevertState::Refused;
+    refused.then(|| told.message.clone().unwrap_or_default())
 }
 
 fn is_back(vm: &VirtualMachine, target: &str) -> bool {
@@ -239,6 +253,24 @@ mod tests {
         let config = object.spec.snapshot_config.expect("a config");
         assert!(config.include_memory && config.quiesce);
         assert_eq!(wanted(&options(Some("before")), now).name_any(), "before");
+    }
+
+    #[test]
+    fn a_refusal_is_the_end_of_a_wait() {
+        let told = |state: &str, name: &str| {
+            let vm = json!({
+                "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine",
+                "metadata": {"name": "web"}, "spec": {"providerRef": {"name": "p"}},
+                "status": {"revert": {
+                    "name": name, "uid": "1", "state": state, "message": "It has another disk",
+                }},
+            });
+            refusal(&serde_json::from_value(vm).expect("a VM"), "before")
+        };
+        let why = Some("It has another disk".to_owned());
+        assert_eq!(told("Refused", "before"), why);
+        assert_eq!(told("Refused", "older"), None);
+        assert_eq!(told("Begun", "before"), None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Volumes, devices, user data, nodes, hooks, snapshots, migration, labels.
+//! Volumes, devices, user data, nodes, hooks, migration, labels.
 
 use polyvirt_api::novacron::IMAGE_SOURCE_ANNOTATION;
 use serde_json::json;
 
 use super::*;
+use crate::shared::same::LOWERED_ANNOTATION;
 
 fn of(patch: Value) -> Result<Lowered, LowerError> {
     World::default().lower(&made_of(&patch))
@@ -299,50 +300,6 @@ fn hooks_go_on_or_are_told() {
 }
 
 #[test]
-fn a_snapshot_policy_becomes_a_schedule() {
-    let policy =
-        |value: Value| World::default().lower(&vm(&json!({"spec": {"snapshotPolicy": value}})));
-    let found = policy(json!({"schedule": "0 2 * * *", "retention": 7}))
-        .unwrap()
-        .snapshot
-        .unwrap();
-    assert_eq!(found.metadata.name.as_deref(), Some("my-vm-scheduled"));
-    assert!(found.metadata.owner_references.is_some());
-    let spec = serde_json::to_value(found.spec).unwrap();
-    assert_eq!(spec["vmRef"]["name"], "my-vm");
-    assert_eq!(spec["schedule"]["cronSpec"], "0 2 * * *");
-    assert_eq!(spec["schedule"]["enabled"], true);
-    assert_eq!(spec["retentionPolicy"]["maxCount"], 7);
-    for none in [json!({}), json!({"retention": 3}), json!({"schedule": " "})] {
-        assert_eq!(policy(none).unwrap().snapshot, None);
-    }
-    let idle = policy(json!({"retention": 3})).unwrap().ignored;
-    assert_eq!(idle, ["spec.snapshotPolicy.retention"]);
-    assert!(
-        policy(json!({"schedule": "@daily", "retention": 3}))
-            .unwrap()
-            .ignored
-            .is_empty()
-    );
-    let all = policy(json!({"schedule": "@daily", "retention": 0}))
-        .unwrap()
-        .snapshot
-        .unwrap();
-    assert_eq!(all.spec.retention_policy.unwrap().max_count, None);
-    for (bad, field) in [
-        (json!({"schedule": "often"}), "schedule"),
-        (
-            json!({"schedule": "0 2 * * *", "retention": 101}),
-            "retention",
-        ),
-        (json!({"retention": -1}), "retention"),
-    ] {
-        let found = policy(bad).expect_err("refused");
-        assert_eq!(found.field(), format!("spec.snapshotPolicy.{field}"));
-    }
-}
-
-#[test]
 fn a_migration_policy_is_read_and_told() {
     let readme = json!({"allowLiveMigration": true, "compression": true, "encrypted": true, "bandwidth": "10Gbps"});
     let found = lowered(&vm(&json!({"spec": {"migrationPolicy": readme}})));
@@ -386,7 +343,16 @@ fn labels_go_on_but_none_of_ours() {
             "annotations": {"note": "1", "virtrigaud.io/force-delete": "true", "infra.virtrigaud.io/x": "y"},
         }}},
     }));
-    let meta = lowered(&marked).vm.metadata;
+    let found = lowered(&marked);
+    assert_eq!(
+        found.ignored,
+        [
+            "spec.template.metadata.labels[polyvirt.io/identity]",
+            "spec.template.metadata.annotations[infra.virtrigaud.io/x]",
+            "spec.template.metadata.annotations[virtrigaud.io/force-delete]",
+        ]
+    );
+    let meta = found.vm.metadata;
     assert_eq!(
         meta.labels,
         Some([("app".to_owned(), "web".to_owned())].into())

@@ -101,8 +101,20 @@ fn an_unknown_name_of_the_marketplace_says_what_to_do() {
 }
 
 #[test]
+fn a_corrected_entry_reaches_a_vm_that_could_not_be_made() {
+    let later = World {
+        before: Some(lowered(&vm(&json!({}))).vm),
+        url: "https://images.example/newer.img",
+        ..World::default()
+    };
+    let found = later.lower(&vm(&json!({}))).unwrap().vm.spec.image.unwrap();
+    assert_eq!(found.http.unwrap().url, "https://images.example/newer.img");
+}
+
+#[test]
 fn another_catalogue_does_not_change_a_vm_that_was_made() {
-    let before = lowered(&vm(&json!({}))).vm;
+    let mut before = lowered(&vm(&json!({}))).vm;
+    before.status.get_or_insert_default().id = Some("vm-1".into());
     let later = World {
         before: Some(before.clone()),
         url: "https://images.example/newer.img",
