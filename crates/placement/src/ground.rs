@@ -26,8 +26,8 @@ pub(crate) struct Ground<'a> {
     world: &'a World<'a>,
     hosts: BTreeMap<Spot<'a>, &'a Host>,
     taken: BTreeMap<Spot<'a>, Taken<'a>>,
-    /// Bytes by provider and datastore that datastores do not count yet.
-    claimed: BTreeMap<Spot<'a>, u64>,
+    /// Bytes by provider and host, and then by datastore, that datastores do not count yet.
+    claimed: BTreeMap<Spot<'a>, BTreeMap<&'a str, u64>>,
 }
 
 impl<'a> Ground<'a> {
@@ -58,10 +58,8 @@ impl<'a> Ground<'a> {
         let Some(claim) = &vm.claim else { return };
         taken.cpus += u64::from(claim.cpus);
         taken.memory_mib = taken.memory_mib.saturating_add(claim.memory_mib);
-        let bytes = self
-            .claimed
-            .entry((vm.provider, claim.datastore))
-            .or_default();
+        let claimed = self.claimed.entry((vm.provider, vm.host)).or_default();
+        let bytes = claimed.entry(claim.datastore).or_default();
         *bytes = bytes.saturating_add(claim.disk_bytes);
     }
 
@@ -93,9 +91,18 @@ impl<'a> Ground<'a> {
 
     /// Bytes free on the datastore. What is claimed without a datastore may come to any.
     pub(crate) fn free_bytes(&self, provider: &str, store: &Datastore) -> u64 {
-        let claimed = |name: &str| self.claimed.get(&(provider, name)).copied().unwrap_or(0);
-        let claimed = claimed(&store.name).saturating_add(claimed(""));
-        store.free_bytes.saturating_sub(claimed)
+        let is_there = |(of, host): &Spot<'_>| {
+            let all = store.hosts.is_empty();
+            *of == provider && (all || store.hosts.iter().any(|name| name == host))
+        };
+        let there = self.claimed.iter().filter(|(spot, _)| is_there(spot));
+        let claimed = there.map(|(_, claimed)| {
+            let of = |name: &str| claimed.get(name).copied().unwrap_or(0);
+            of(&store.name).saturating_add(of(""))
+        });
+        store
+            .free_bytes
+            .saturating_sub(claimed.fold(0, u64::saturating_add))
     }
 
     fn place_of(&self, topology: &Topology, vm: &Placed<'_>) -> Option<String> {

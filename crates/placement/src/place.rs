@@ -205,7 +205,6 @@ impl<'r> Question<'r> {
     }
 
     fn site<'a>(&self, site: &'a Site<'a>, ground: &Ground<'a>) -> Vec<Verdict> {
-        let datastore = self.request.storage.choose(site, ground);
         let judged = |host: &'a Host| {
             let room = ground.room(site, host);
             let candidate = Candidate { site, host, room };
@@ -213,7 +212,7 @@ impl<'r> Question<'r> {
                 provider: site.provider.to_owned(),
                 host: host.name.clone(),
                 outcome: self
-                    .judge(&candidate, &datastore)
+                    .judge(&candidate, datastore)
                     .unwrap_or_else(Outcome::Refused),
             }
         };
@@ -222,9 +221,10 @@ impl<'r> Question<'r> {
 
     /// What a person can change least comes first: of several reasons the first is told.
     fn judge(
+            let datastore = || self.request.storage.choose(site, host, ground);
         &self,
         candidate: &Candidate<'_>,
-        datastore: &Result<Option<String>, Reason>,
+        datastore: impl FnOnce() -> Result<Option<String>, Reason>,
     ) -> Result<Outcome, Reason> {
         candidate.is_up()?;
         for rule in &self.rules {
@@ -232,7 +232,7 @@ impl<'r> Question<'r> {
         }
         candidate.is_welcome(&self.forbidden)?;
         candidate.has_room(self.request)?;
-        let datastore = datastore.clone()?;
+        let datastore = datastore()?;
         let devices = candidate.devices(self.request)?;
         let scores = score(candidate, self.request, &self.wishes);
         Ok(Outcome::Fits {

@@ -1,8 +1,8 @@
-//! Room for disks. Datastores belong to a provider, not to one of its hosts.
+//! Room for disks. A datastore is for all hosts of its provider, or for those that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polyvirt_contract::model::Datastore;
+use polyvirt_contract::model::{Datastore, Host};
 
 use crate::ground::Ground;
 use crate::reason::Reason;
@@ -30,17 +30,20 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The datastore on this provider, or why there is none. `Ok(None)` where nobody cares and the provider may choose.
+    /// The datastore of this host, or why there is none. `Ok(None)` where nobody cares and the provider may choose.
     pub(crate) fn choose(
         &self,
         site: &Site<'_>,
+        host: &Host,
         ground: &Ground<'_>,
     ) -> Result<Option<String>, Reason> {
         if site.inventory.datastores.is_empty() {
             return Ok(self.named.clone());
         }
-        self.check_elsewhere(site, ground)?;
         let all = site.inventory.datastores.iter();
+        let here: Vec<_> = all.filter(|store| is_at(store, host)).collect();
+        self.check_elsewhere(&here, site, ground)?;
+        let all = here.into_iter();
         let candidates: Vec<_> = all.filter(|store| self.admits(&store.name)).collect();
         let room = |store: &&Datastore| ground.free_bytes(site.provider, store);
         let rank = |store: &&&Datastore| (self.preferred.contains(&store.name), room(store));
@@ -81,13 +84,14 @@ impl Storage {
                 && !self.most_used_percent.is_some_and(busy))
     }
 
-    fn check_elsewhere(&self, site: &Site<'_>, ground: &Ground<'_>) -> Result<(), Reason> {
+    fn check_elsewhere(
+        &self,
+        here: &[&Datastore],
+        site: &Site<'_>,
+        ground: &Ground<'_>,
+    ) -> Result<(), Reason> {
         for (name, bytes) in &self.elsewhere {
-            let store = site
-                .inventory
-                .datastores
-                .iter()
-                .find(|store| store.name == *name);
+            let store = here.iter().find(|store| store.name == *name);
             let Some(store) = store.filter(|store| store.capacity_bytes > 0) else {
                 continue;
             };
@@ -106,6 +110,10 @@ impl Storage {
         let free = ground.free_bytes(site.provider, store);
         full(&store.name, self.bytes.saturating_add(self.keep_free), free)
     }
+}
+
+fn is_at(store: &Datastore, host: &Host) -> bool {
+    store.hosts.is_empty() || store.hosts.contains(&host.name)
 }
 
 fn full(name: &str, wanted: u64, free: u64) -> Reason {

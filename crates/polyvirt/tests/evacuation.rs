@@ -144,7 +144,8 @@ fn a_host_is_emptied_and_takes_nothing_more_until_it_is_opened() {
 #[test]
 fn vms_that_can_go_nowhere_stay_and_are_named() {
     let machine = Machine::new();
-    fleet(&machine, 1);
+    fleet(&machine, 2);
+    said(&machine.run(&["host", "cordon", "lab", "host-2"]), 0);
     let drain = ["host", "drain", "lab", "host-1", "--timeout", "3"];
     let output = machine.run(&drain);
     said(&output, 1);
@@ -155,4 +156,13 @@ fn vms_that_can_go_nowhere_stay_and_are_named() {
         "{errors}"
     );
     assert_eq!(machine.host_of("web"), "host-1");
+    // Once there is room, it goes on with what was asked for.
+    said(&machine.run(&["host", "uncordon", "lab", "host-2"]), 0);
+    let told = said(&machine.run(&["host", "drain", "lab", "host-1"]), 0);
+    assert!(told.ends_with("host/host-1: empty\n"), "{told}");
+    assert_ne!(machine.host_of("web"), "host-1");
+    let moves = machine.kubectl(&["get", "vmmigrations", "-o", "name"]);
+    assert_eq!(moves.lines().count(), 3, "{moves}");
+    let unknown = machine.run(&["host", "drain", "lab", "host-7"]);
+    said(&unknown, 3);
 }

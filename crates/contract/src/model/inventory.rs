@@ -59,6 +59,8 @@ pub struct Datastore {
     pub capacity_bytes: u64,
     /// Bytes free.
     pub free_bytes: u64,
+    /// The hosts that have it; empty for all. Several places may share a name where hosts have disks of their own.
+    pub hosts: Vec<String>,
 }
 
 /// A network that VMs can be attached to.

@@ -349,6 +349,7 @@ pub fn inventory() -> Inventory {
             kind: "nfs".into(),
             capacity_bytes: 1 << 40,
             free_bytes: 1 << 39,
+            hosts: vec!["hv-1".into()],
         }],
         networks: vec![NetworkEntry {
             name: "br0".into(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use polyvirt_contract::model::HostHealth;
+use polyvirt_contract::model::{Datastore, HostHealth};
 use polyvirt_placement::{
     Claim, DeviceKind, DeviceRequest, Overcommit, Placed, Reason, Request, Rule, Site, Storage,
     Topology, World, place,
@@ -287,4 +287,80 @@ fn the_best_of_several_providers_is_found_and_equals_are_taken_by_name() {
         "lab/two"
     );
     assert_eq!(best(&[at("lab/two", &two), at("lab/one", &one)]), "lab/one");
+}
+
+#[test]
+fn a_host_that_is_named_on_purpose_must_answer_and_have_the_memory() {
+    let hosts = ["fit", "down", "closed", "busy", "full"];
+    let mut all = inventory(hosts.map(|name| host(name, "", &[])).to_vec());
+    all.hosts[1].health = HostHealth::Down;
+    all.hosts[2].health = HostHealth::Cordoned;
+    all.hosts[3].cpus_used = 4000;
+    all.hosts[4].memory_used_mib = 4000;
+    let mut wanted = request();
+    wanted.rules = vec![Rule::Labels(labels(&[("tier", "gold")]))];
+    let full = Reason::TooLittleMemory {
+        wanted_mib: 1024,
+        free_mib: 96,
+    };
+    let table = [
+        ("fit", Some(Ok(()))),
+        ("down", Some(Err(Reason::HostDown))),
+        ("closed", Some(Ok(()))),
+        ("busy", Some(Ok(()))),
+        ("full", Some(Err(full))),
+        ("nowhere", None),
+    ];
+    let sites = [site(&all)];
+    let world = World {
+        sites: &sites,
+        vms: &[],
+        namespaces: &NO_NAMESPACES,
+    };
+    for (name, expected) in table {
+        assert_eq!(named(&wanted, &world, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn each_host_has_the_room_of_its_own_disks() {
+    let gib = |count: u64| count << 30;
+    let mut all = inventory(vec![
+        host("a", "", &[]),
+        host("b", "", &[]),
+        host("c", "", &[]),
+    ]);
+    let store = |host: &str, free: u64| Datastore {
+        name: "default".to_owned(),
+        capacity_bytes: gib(100),
+        free_bytes: gib(free),
+        hosts: vec![host.to_owned()],
+        ..Datastore::default()
+    };
+    all.datastores = vec![store("a", 10), store("b", 60)];
+    let wanted = Request {
+        storage: Storage {
+            bytes: gib(40),
+            ..Storage::default()
+        },
+        ..request()
+    };
+    assert_eq!(fitting(&wanted, &all, &[]), ["b"]);
+    assert_eq!(reason(&wanted, &all, &[], "c"), Reason::NoDatastore);
+    let none = labels(&[]);
+    let claims = |host| Placed {
+        claim: Some(Claim {
+            disk_bytes: gib(30),
+            ..Claim::default()
+        }),
+        ..placed("x", host, &none)
+    };
+    assert_eq!(fitting(&wanted, &all, &[claims("a")]), ["b"]);
+    assert!(fitting(&wanted, &all, &[claims("b")]).is_empty());
+    all.datastores = vec![Datastore {
+        hosts: Vec::new(),
+        ..store("", 60)
+    }];
+    assert_eq!(fitting(&wanted, &all, &[]).len(), 3);
+    assert!(fitting(&wanted, &all, &[claims("a")]).is_empty());
 }

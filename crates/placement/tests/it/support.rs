@@ -34,6 +34,7 @@ pub fn inventory(hosts: Vec<Host>) -> Inventory {
             capacity_bytes: 100 << 30,
             free_bytes: 10 << 30,
         }],
+            hosts: Vec::new(),
         networks: vec![NetworkEntry {
             name: "net1".to_owned(),
             kind: "bridge".to_owned(),

@@ -81,6 +81,7 @@ pub(crate) async fn inventory(core: &Arc<Core>) -> Result<Inventory> {
             capacity_bytes: info.capacity,
             free_bytes: info.available,
         });
+            hosts: Vec::new(),
     }
     let networks = session.networks().await?.into_iter();
     let named = networks.map(|network| NetworkEntry {
@@ -121,24 +122,41 @@ pub(crate) fn of_absent(core: &Core) -> Inventory {
     }
 }
 
-/// Several hosts in one. Of pools that share a name the roomiest is told: a VM that needs no more finds it somewhere.
+/// Kinds of pools that are somewhere else than on the host, so that all hosts mean the same by one name.
+const ELSEWHERE: &[&str] = &[
+    "gluster",
+    "iscsi",
+    "iscsi-direct",
+    "netfs",
+    "rbd",
+    "sheepdog",
+    "vstorage",
+];
+
+/// Several hosts in one. Each has pools of its own; one that is elsewhere is told once, with the hosts that have it.
 pub(crate) fn merged(all: Vec<Inventory>) -> Inventory {
-    let mut pools = BTreeMap::<String, Datastore>::new();
+    let mut pools = Vec::<Datastore>::new();
     let mut networks = BTreeMap::<String, NetworkEntry>::new();
     let mut hosts = Vec::new();
     for one in all {
-        hosts.extend(one.hosts);
+        let names: Vec<_> = one.hosts.iter().map(|host| host.name.clone()).collect();
         for pool in one.datastores {
-            let kept = pools.entry(pool.name.clone()).or_default();
-            if kept.name.is_empty() || pool.free_bytes > kept.free_bytes {
-                *kept = pool;
+            let same = |known: &&mut Datastore| known.name == pool.name && known.kind == pool.kind;
+            let shared = ELSEWHERE.contains(&pool.kind.as_str());
+            match pools.iter_mut().find(same).filter(|_| shared) {
+                Some(known) => known.hosts.extend(names.clone()),
+                None => pools.push(Datastore {
+                    hosts: names.clone(),
+                    ..pool
+                }),
             }
         }
         networks.extend(one.networks.into_iter().map(|net| (net.name.clone(), net)));
+        hosts.extend(one.hosts);
     }
     Inventory {
         hosts,
-        datastores: pools.into_values().collect(),
+        datastores: pools,
         networks: networks.into_values().collect(),
     }
 }
@@ -173,5 +191,46 @@ fn host(core: &Core, facts: &Host) -> HostEntry {
         memory_used_mib: memory.min(facts.memory_mib),
         devices: core.config.devices.counts(),
         health: HostHealth::Ready,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(host: &str, pools: &[(&str, &str, u64)]) -> Inventory {
+        let pool = |(name, kind, free_bytes): &(&str, &str, u64)| Datastore {
+            name: (*name).to_owned(),
+            kind: (*kind).to_owned(),
+            free_bytes: *free_bytes,
+            ..Datastore::default()
+        };
+        Inventory {
+            hosts: vec![HostEntry {
+                name: host.to_owned(),
+                ..HostEntry::default()
+            }],
+            datastores: pools.iter().map(pool).collect(),
+            ..Inventory::default()
+        }
+    }
+
+    #[test]
+    fn each_host_has_disks_of_its_own_and_some_share_others() {
+        let all = merged(vec![
+            of("a", &[("default", "dir", 10), ("ceph", "rbd", 99)]),
+            of("b", &[("default", "dir", 20), ("ceph", "rbd", 99)]),
+        ]);
+        let told: Vec<_> = all
+            .datastores
+            .iter()
+            .map(|d| (d.name.as_str(), d.free_bytes, d.hosts.join(" ")))
+            .collect();
+        let expected = [
+            ("default", 10, "a".to_owned()),
+            ("ceph", 99, "a b".to_owned()),
+            ("default", 20, "b".to_owned()),
+        ];
+        assert_eq!(told, expected);
     }
 }

@@ -29,6 +29,7 @@ pub(crate) fn inventory(core: &Core) -> Inventory {
             kind: "dir".to_owned(),
             capacity_bytes: capacity_bytes(root).unwrap_or(0),
             free_bytes: free_bytes(root).unwrap_or(0),
+            hosts: vec![core.host.clone()],
         }],
         networks: network::list(core),
     }

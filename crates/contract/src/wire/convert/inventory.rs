@@ -81,6 +81,7 @@ impl From<Datastore> for ext::Datastore {
             kind: store.kind,
             capacity_bytes: store.capacity_bytes,
             free_bytes: store.free_bytes,
+            hosts: store.hosts,
         }
     }
 }
@@ -92,6 +93,7 @@ impl From<ext::Datastore> for Datastore {
             kind: store.kind,
             capacity_bytes: store.capacity_bytes,
             free_bytes: store.free_bytes,
+            hosts: store.hosts,
         }
     }
 }

@@ -296,6 +296,9 @@ pub struct Datastore {
     pub capacity_bytes: u64,
     #[prost(uint64, tag = "4")]
     pub free_bytes: u64,
+    /// Hosts that have it; none for all. Where hosts have disks of their own, several may share a name.
+    #[prost(string, repeated, tag = "5")]
+    pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Network {

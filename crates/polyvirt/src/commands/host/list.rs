@@ -1,10 +1,12 @@
 //! `polyvirt host list`, and which VMs are where.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use polyvirt_api::infra::VirtualMachine;
+use serde::de::DeserializeOwned;
 
 use super::OfProvider;
 use super::cordon::provider;
@@ -12,20 +14,32 @@ use crate::commands::table::{Cell, Colours, Paint, Table};
 use crate::commands::vm::connect::unreachable;
 use crate::commands::vm::{Cluster, print};
 
-/// VMs of the whole cluster that one answer of the API server holds at most.
+/// Objects of the whole cluster that one answer of the API server holds at most.
 const PAGE: u32 = 500;
 
 /// The VMs of a Provider, in all namespaces.
 pub async fn vms_of(cluster: &Cluster, provider: &str) -> anyhow::Result<Vec<VirtualMachine>> {
-    let api: Api<VirtualMachine> = Api::all(cluster.client.clone());
+    let ours = |vm: &VirtualMachine| is_on(vm, provider, &cluster.namespace);
+    all(cluster, "VirtualMachines cannot be read", ours).await
+}
+
+/// Objects of all namespaces that are to be kept.
+pub async fn all<K>(
+    cluster: &Cluster,
+    failure: &'static str,
+    keep: impl Fn(&K) -> bool,
+) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::all(cluster.client.clone());
     let mut params = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
     loop {
         let page = api.list(&params).await;
-        let page = page.map_err(|e| unreachable(cluster, e, "VirtualMachines cannot be read"))?;
+        let page = page.map_err(|e| unreachable(cluster, e, failure))?;
         let next = page.metadata.continue_.clone().filter(|c| !c.is_empty());
-        let ours = |vm: &VirtualMachine| is_on(vm, provider, &cluster.namespace);
-        found.extend(page.items.into_iter().filter(ours));
+        found.extend(page.items.into_iter().filter(&keep));
         match next {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(found),

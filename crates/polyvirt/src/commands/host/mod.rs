@@ -3,6 +3,7 @@
 mod cordon;
 mod drain;
 mod list;
+mod presence;
 
 use std::time::Duration;
 

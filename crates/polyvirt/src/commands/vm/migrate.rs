@@ -20,7 +20,8 @@ use super::options::{Migrate, MoveTerms};
 use super::{Cluster, print, say};
 use crate::exit::Failure;
 
-const POLL: Duration = Duration::from_millis(500);
+/// How often it is looked whether something has come to an end.
+pub const POLL: Duration = Duration::from_millis(500);
 /// Objects of one second that are told apart.
 const SAME_SECOND: usize = 9;
 
@@ -189,7 +190,8 @@ async fn cancel(cluster: &Cluster, options: &Migrate) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_over(migration: &VMMigration) -> bool {
+/// Whether nothing is under way or waits any more.
+pub fn is_over(migration: &VMMigration) -> bool {
     let phase = migration.status.as_ref().and_then(|s| s.phase);
     matches!(
         phase,

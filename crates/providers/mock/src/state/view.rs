@@ -230,6 +230,7 @@ pub(super) fn inventory(state: &State) -> Inventory {
             kind: "mock".to_owned(),
             capacity_bytes: DATASTORE_BYTES,
             free_bytes: DATASTORE_BYTES.saturating_sub(used << 30),
+            hosts: Vec::new(),
         }],
         networks: vec![NetworkEntry {
             name: "default".to_owned(),

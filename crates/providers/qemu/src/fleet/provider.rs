@@ -229,12 +229,8 @@ impl Provider for Fleet {
         let mut all = Inventory::default();
         for one in join_all(asked).await {
             all.hosts.extend(one.hosts);
-            // A VM asks for a datastore or a network by name, whichever host it is on.
-            let known = |store: &polyvirt_contract::model::Datastore| {
-                !all.datastores.iter().any(|s| s.name == store.name)
-            };
-            let stores: Vec<_> = one.datastores.into_iter().filter(known).collect();
-            all.datastores.extend(stores);
+            // Each says whose disks it is made of. A network is asked for by name, whichever host the VM is on.
+            all.datastores.extend(one.datastores);
             let networks = one.networks.into_iter();
             let networks: Vec<_> = networks.filter(|n| !all.networks.contains(n)).collect();
             all.networks.extend(networks);
