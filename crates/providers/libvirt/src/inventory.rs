@@ -68,6 +68,7 @@ fn offered(capabilities: &str) -> Virt {
 /// What VMs can be placed on.
 pub(crate) async fn inventory(core: &Arc<Core>) -> Result<Inventory> {
     let session = core.session().await?;
+    core.know_all().await?;
     let mut datastores = Vec::new();
     for pool in session.pools().await? {
         let info = session.pool_info(&pool).await?;
