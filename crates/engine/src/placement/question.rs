@@ -208,7 +208,12 @@ fn device(request: api::DeviceRequest) -> DeviceRequest {
             Some(api::DeviceType::Sriov) => DeviceKind::Sriov,
         },
         vendor: request.vendor.unwrap_or_default(),
+        memory_mib: gpu
+            .memory
+            .and_then(|mib| u64::try_from(mib).ok())
+            .unwrap_or(0),
         model: request.model.unwrap_or_default(),
         count: u32::try_from(request.count).unwrap_or(1),
     }
 }
+        memory_mib: 0,

@@ -50,6 +50,7 @@ fn device() -> impl Strategy<Value = DeviceRequest> {
             vendor: vendor.to_owned(),
             model: model.to_owned(),
             count,
+            memory_mib: 0,
         }
     })
 }
