@@ -47,9 +47,9 @@ impl Controller {
     /// Providers wake those that wait for them. Images, the catalogue and hosts do not.
     fn look_again(&self, trouble: Option<&Trouble>) -> Next {
         match trouble {
-            Some(Trouble::Place(PlaceError::Silent(..) | PlaceError::NoHost(..))) => {
-                Next::After(self.settings.resync)
-            }
+            Some(Trouble::Place(
+                PlaceError::Silent(..) | PlaceError::NoHost(..) | PlaceError::NotShared(..),
+            )) => Next::After(self.settings.resync),
             Some(Trouble::Lower(_)) if trouble.is_some_and(Trouble::may_pass) => {
                 Next::After(self.settings.resync)
             }
