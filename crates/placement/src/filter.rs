@@ -29,6 +29,12 @@ impl Candidate<'_> {
         }
     }
 
+    /// What nobody can overrule.
+    pub(crate) fn can_carry(&self, request: &Request) -> Verdict {
+        ensure(self.host.health != HostHealth::Down, || Reason::HostDown)?;
+        self.has_memory(request.memory_mib)
+    }
+
     pub(crate) fn has_room(&self, request: &Request) -> Verdict {
         self.has_cpus(request.cpus)?;
         self.has_memory(request.memory_mib)

@@ -26,7 +26,7 @@ mod world;
 
 pub use affinity::InvalidAffinity;
 pub use device::{DeviceKind, DeviceRequest};
-pub use place::{Choice, Outcome, Refusal, Verdict, explain, place};
+pub use place::{Choice, Outcome, Refusal, Verdict, explain, named, place};
 pub use reason::Reason;
 pub use request::{Request, Wish};
 pub use rule::{NodeTerm, Rule, Selection, Subject, VmTerm, Who};

@@ -184,6 +184,19 @@ pub fn explain(request: &Request, world: &World<'_>) -> Vec<Verdict> {
 }
 
 /// The request with the VMs that it speaks of.
+/// Whether a host that somebody names on purpose can take the VM at all: it answers, and has the memory, which is never promised
+/// twice. What else is against it ([`explain`]) whoever names it may overrule. `None` if there is no such host.
+pub fn named(request: &Request, world: &World<'_>, host: &str) -> Option<Result<(), Reason>> {
+    let ground = Ground::new(world);
+    let hosts = world.sites.iter().flat_map(|site| {
+        let hosts = site.inventory.hosts.iter();
+        hosts.map(move |host| (site, host))
+    });
+    let (site, host) = hosts.into_iter().find(|(_, found)| found.name == host)?;
+    let room = ground.room(site, host);
+    Some(Candidate { site, host, room }.can_carry(request))
+}
+
 struct Question<'r> {
     request: &'r Request,
     rules: Vec<Compiled<'r>>,

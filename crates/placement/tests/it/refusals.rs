@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use polyvirt_contract::model::{Datastore, HostHealth};
 use polyvirt_placement::{
     Claim, DeviceKind, DeviceRequest, Overcommit, Placed, Reason, Request, Rule, Site, Storage,
-    Topology, World, place,
+    Topology, World, named, place,
 };
 
 use crate::support::{ask, fitting, host, inventory, labels, placed, reason, request, site};
