@@ -29,7 +29,7 @@ pub use device::{DeviceKind, DeviceRequest};
 pub use place::{Choice, Outcome, Refusal, Verdict, explain, named, place};
 pub use reason::Reason;
 pub use request::{Request, Wish};
-pub use rule::{NodeTerm, Rule, Selection, Subject, VmTerm, Who};
+pub use rule::{Namespaces, NodeTerm, Rule, Selection, Subject, VmTerm, Who};
 pub use score::Scores;
 pub use storage::Storage;
 pub use world::{Claim, Overcommit, Placed, Site, Topology, World};

@@ -157,8 +157,8 @@ impl Placements {
         ask(&World {
             sites: &[site],
             vms: &placed,
-        };
-        place(&question.request, &world)
+            namespaces: &namespaces,
+        })
     }
 
     fn moves(&self) -> MutexGuard<'_, HashMap<ObjectKey, String>> {

@@ -8,7 +8,7 @@ use polyvirt_placement::{
 };
 use proptest::prelude::*;
 
-use crate::support::{PROVIDER, inventory, request};
+use crate::support::{NO_NAMESPACES, PROVIDER, inventory, request};
 
 const HOSTS: usize = 4;
 const DEVICES: [(&str, u32); 3] = [
@@ -118,6 +118,7 @@ fn decide(
         &World {
             sites: &[site],
             vms: &vms,
+            namespaces: &NO_NAMESPACES,
         },
     )
     .ok()
