@@ -20,6 +20,12 @@
   resources: [namespaces]
   resourceNames: [kube-system]
   verbs: [get]
+{{- if not .Values.scope.namespaces }}
+# engine/src/runtime/namespaces.rs
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
+{{- end }}
 {{- if .Values.gateway.enabled }}
 # gateway/src
 - apiGroups: [apiregistration.k8s.io]
@@ -88,6 +94,10 @@
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch, delete]
+# engine/src/virtual_machine
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get]
 # engine/src/shared
 - apiGroups: [infra.virtrigaud.io]
   resources: [vmclasses]

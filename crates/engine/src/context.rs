@@ -19,6 +19,7 @@ use crate::link::Links;
 use crate::placement::{Placements, Unplaced};
 use crate::runtime::by_vm::ByVm;
 use crate::runtime::key::{Kind, ObjectKey};
+use crate::runtime::namespaces::Namespaces;
 use crate::runtime::secret_names::SecretNames;
 use crate::runtime::store::Store;
 use crate::runtime::vm_index::VmIndex;
@@ -53,6 +54,8 @@ pub struct Stores {
     pub unplaced: Unplaced,
     /// Which Secrets there are.
     pub secrets: SecretNames,
+    /// The labels of namespaces.
+    pub namespaces: Namespaces,
 }
 
 impl Stores {

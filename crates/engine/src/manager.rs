@@ -30,7 +30,7 @@ use crate::runtime::events;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::kube_cluster::KubeCluster;
 use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
-use crate::runtime::watch::{Scope, objects, secrets};
+use crate::runtime::watch::{Scope, namespaces, objects, secrets};
 use crate::trace;
 use crate::usage::Meter;
 use crate::{image, migration, provider, shared, snapshot, virtual_machine};
@@ -217,6 +217,18 @@ impl Manager {
             let told = dispatcher.clone();
             let tell = move |secret: &_| told.secret_changed(secret);
             tasks.spawn(secrets(self.client.clone(), scope, stores.clone(), tell));
+        }
+        if self.config.namespaces.is_empty() {
+            let (sender, receiver) = watch::channel(false);
+            let told = dispatcher.clone();
+            let tell = move || told.namespaces_changed();
+            tasks.spawn(namespaces(
+                self.client.clone(),
+                stores.clone(),
+                tell,
+                sender,
+            ));
+            listed.push(receiver);
         }
         listed
     }

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::labels::{Operator, Requirement};
 use crate::request::Wish;
-use crate::rule::{NAMESPACE_NAME, NodeTerm, Rule, Selection, Subject, VmTerm, Who};
+use crate::rule::{NodeTerm, Rule, Selection, Subject, VmTerm, Who};
 use crate::world::Topology;
 
 /// An affinity that cannot be followed as it is written.
@@ -25,11 +25,6 @@ pub enum InvalidAffinity {
     /// Only the name of a host is known.
     #[error("Field {0:?} of hosts is not known. Use metadata.name, or match labels")]
     Field(String),
-    /// Only the names of namespaces are known.
-    #[error(
-        "Label {0:?} of namespaces is not known. List the namespaces, or match kubernetes.io/metadata.name"
-    )]
-    NamespaceLabel(String),
     /// Near to what, or away from what, is not said.
     #[error(
         "A term for other VMs has no topologyKey. Write a label of hosts, such as kubernetes.io/hostname"
@@ -210,13 +205,6 @@ pub(crate) fn within(
     own: &str,
 ) -> Result<Selection, InvalidAffinity> {
     let demands = labels.map(selector).transpose()?;
-    let unknown = demands
-        .iter()
-        .flatten()
-        .find(|demand| demand.key != NAMESPACE_NAME);
-    if let Some(demand) = unknown {
-        return Err(InvalidAffinity::NamespaceLabel(demand.key.clone()));
-    }
     let mut names: BTreeSet<String> = namespaces.iter().cloned().collect();
     if names.is_empty() && demands.is_none() {
         names.insert(own.to_owned());

@@ -32,6 +32,8 @@ pub struct DeviceRequest {
     pub model: String,
     /// How many.
     pub count: u32,
+    /// The least memory of each, in MiB; zero for any. The host tells it in the label `<domain>/gpu.memory`, or does not match.
+    pub memory_mib: u64,
 }
 
 impl Display for DeviceRequest {
@@ -43,7 +45,11 @@ impl Display for DeviceRequest {
         };
         let words = [kind, self.vendor.as_str(), self.model.as_str()];
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        write!(f, "{} × {}", self.count, words.join(" "))
+        write!(f, "{} × {}", self.count, words.join(" "))?;
+        match self.memory_mib {
+            0 => Ok(()),
+            least => write!(f, " of {least} MiB"),
+        }
     }
 }
 
@@ -61,7 +67,15 @@ impl DeviceRequest {
             DeviceKind::Gpu => is_gpu(domain, rest),
             DeviceKind::Sriov => is_sriov(domain, rest),
         };
-        kind && self.made_by(domain) && self.is_model(domain, rest, host)
+        kind && self.made_by(domain)
+            && self.is_model(domain, rest, host)
+            && self.has_memory(domain, host)
+    }
+
+    fn has_memory(&self, domain: &str, host: &Host) -> bool {
+        let told = host.labels.get(&format!("{domain}/gpu.memory"));
+        let told: Option<u64> = told.and_then(|mib| mib.parse().ok());
+        self.memory_mib == 0 || told.is_some_and(|mib| mib >= self.memory_mib)
     }
 
     fn made_by(&self, domain: &str) -> bool {
@@ -214,6 +228,7 @@ mod tests {
             vendor: vendor.to_owned(),
             model: model.to_owned(),
             count,
+            memory_mib: 0,
         }
     }
 
@@ -289,6 +304,26 @@ mod tests {
                 expected,
                 "{request} and {name}"
             );
+        }
+    }
+
+    #[test]
+    fn a_card_has_the_memory_that_its_host_tells() {
+        let mut telling = Host::default();
+        let label = ("nvidia.com/gpu.memory".to_owned(), "16384".to_owned());
+        telling.labels.extend([label]);
+        let silent = Host::default();
+        for (least, host, expected) in [
+            (0, &silent, true),
+            (8192, &silent, false),
+            (16384, &telling, true),
+            (16385, &telling, false),
+        ] {
+            let wanted = DeviceRequest {
+                memory_mib: least,
+                ..request(DeviceKind::Gpu, "", "", 1)
+            };
+            assert_eq!(wanted.matches("nvidia.com/gpu", host), expected, "{wanted}");
         }
     }
 

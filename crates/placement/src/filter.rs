@@ -29,6 +29,12 @@ impl Candidate<'_> {
         }
     }
 
+    /// What nobody can overrule.
+    pub(crate) fn can_carry(&self, request: &Request) -> Verdict {
+        ensure(self.host.health != HostHealth::Down, || Reason::HostDown)?;
+        self.has_memory(request.memory_mib)
+    }
+
     pub(crate) fn has_room(&self, request: &Request) -> Verdict {
         self.has_cpus(request.cpus)?;
         self.has_memory(request.memory_mib)
@@ -89,7 +95,7 @@ impl Candidate<'_> {
                     .is_some_and(|name| names.contains(name));
                 ensure(!is_one, || Reason::Excluded(topology.clone()))
             }
-            Rule::Near(term) => self.is_near(term, compiled, request),
+            Rule::Near(term) => self.is_near(term, compiled),
             Rule::Away(term) => self.is_away(term, compiled),
             Rule::AtMost(term, most) => self.is_uncrowded(term, *most, compiled),
             rule => self.offers(rule, request),
@@ -150,9 +156,9 @@ impl Candidate<'_> {
     }
 
     /// The first of VMs that are to be near each other may go anywhere.
-    fn is_near(&self, term: &VmTerm, compiled: &Compiled<'_>, request: &Request) -> Verdict {
+    fn is_near(&self, term: &VmTerm, compiled: &Compiled<'_>) -> Verdict {
         let place = self.place(term);
-        let first = compiled.neighbours.total == 0 && term.selects(&request.subject());
+        let first = compiled.neighbours.total == 0 && compiled.neighbours.asker;
         let near = |place: &String| first || compiled.neighbours.places.contains_key(place);
         ensure(place.as_ref().is_some_and(near), || {
             Reason::NoNeighbour(term.topology.clone())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use polyvirt_contract::model::{Datastore, Host};
 
 use crate::request::Request;
-use crate::rule::{Rule, VmTerm};
+use crate::rule::{Rule, Subject, VmTerm};
 use crate::world::{Overcommit, Placed, Site, Topology, World};
 
 /// What VMs take of a host beyond what its inventory shows.
@@ -114,14 +114,13 @@ impl<'a> Ground<'a> {
     }
 
     /// The VMs of a term, by place.
-    pub(crate) fn neighbours(&self, term: &VmTerm) -> Neighbours {
-        let mut found = Neighbours::default();
-        for vm in self
-            .world
-            .vms
-            .iter()
-            .filter(|vm| term.selects(&vm.subject()))
-        {
+    pub(crate) fn neighbours(&self, term: &VmTerm, request: &Request) -> Neighbours {
+        let selects = |vm: &Subject<'_>| term.selects(vm, self.world.namespaces);
+        let mut found = Neighbours {
+            asker: selects(&request.subject()),
+            ..Neighbours::default()
+        };
+        for vm in self.world.vms.iter().filter(|vm| selects(&vm.subject())) {
             found.total += 1;
             if let Some(place) = self.place_of(&term.topology, vm) {
                 let (count, _) = found
@@ -144,7 +143,7 @@ impl<'a> Ground<'a> {
             let hostile = vm
                 .keeps_away
                 .iter()
-                .filter(|term| term.selects(&request.subject()));
+                .filter(|term| term.selects(&request.subject(), self.world.namespaces));
             for term in hostile {
                 if let Some(place) = self.place_of(&term.topology, vm) {
                     let places = found.entry(term.topology.clone()).or_default();
@@ -189,6 +188,8 @@ pub(crate) struct Neighbours {
     pub places: BTreeMap<String, (usize, String)>,
     /// How many in all, wherever they are.
     pub total: usize,
+    /// Whether the VM that is to be placed is one of them itself.
+    pub asker: bool,
 }
 
 /// A rule with the VMs that it speaks of.
@@ -199,9 +200,11 @@ pub(crate) struct Compiled<'r> {
 }
 
 impl<'r> Compiled<'r> {
-    pub(crate) fn new(rule: &'r Rule, ground: &Ground<'_>) -> Self {
+    pub(crate) fn new(rule: &'r Rule, request: &Request, ground: &Ground<'_>) -> Self {
         let neighbours = match rule {
-            Rule::Near(term) | Rule::Away(term) | Rule::AtMost(term, _) => ground.neighbours(term),
+            Rule::Near(term) | Rule::Away(term) | Rule::AtMost(term, _) => {
+                ground.neighbours(term, request)
+            }
             _ => Neighbours::default(),
         };
         Self { rule, neighbours }

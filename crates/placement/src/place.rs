@@ -10,6 +10,7 @@ use crate::filter::Candidate;
 use crate::ground::{Compiled, Ground};
 use crate::reason::Reason;
 use crate::request::Request;
+use crate::rule::Rule;
 use crate::score::{Scores, Weighted, score};
 use crate::world::{Site, Topology, World};
 
@@ -183,6 +184,19 @@ pub fn explain(request: &Request, world: &World<'_>) -> Vec<Verdict> {
     verdicts
 }
 
+/// Whether a host that somebody names on purpose can take the VM at all: it answers, and has the memory, which is never promised
+/// twice. What else is against it ([`explain`]) whoever names it may overrule. `None` if there is no such host.
+pub fn named(request: &Request, world: &World<'_>, host: &str) -> Option<Result<(), Reason>> {
+    let ground = Ground::new(world);
+    let hosts = world.sites.iter().flat_map(|site| {
+        let hosts = site.inventory.hosts.iter();
+        hosts.map(move |host| (site, host))
+    });
+    let (site, host) = hosts.into_iter().find(|(_, found)| found.name == host)?;
+    let room = ground.room(site, host);
+    Some(Candidate { site, host, room }.can_carry(request))
+}
+
 /// The request with the VMs that it speaks of.
 struct Question<'r> {
     request: &'r Request,
@@ -193,9 +207,10 @@ struct Question<'r> {
 
 impl<'r> Question<'r> {
     fn new(request: &'r Request, ground: &Ground<'_>) -> Self {
-        let rules = request.rules.iter().map(|rule| Compiled::new(rule, ground));
+        let compiled = |rule: &'r Rule| Compiled::new(rule, request, ground);
+        let rules = request.rules.iter().map(compiled);
         let wishes = request.wishes.iter();
-        let wishes = wishes.map(|wish| (wish.weight, Compiled::new(&wish.rule, ground)));
+        let wishes = wishes.map(|wish| (wish.weight, compiled(&wish.rule)));
         Self {
             request,
             rules: rules.collect(),
@@ -206,6 +221,7 @@ impl<'r> Question<'r> {
 
     fn site<'a>(&self, site: &'a Site<'a>, ground: &Ground<'a>) -> Vec<Verdict> {
         let judged = |host: &'a Host| {
+            let datastore = || self.request.storage.choose(site, host, ground);
             let room = ground.room(site, host);
             let candidate = Candidate { site, host, room };
             Verdict {
@@ -221,7 +237,6 @@ impl<'r> Question<'r> {
 
     /// What a person can change least comes first: of several reasons the first is told.
     fn judge(
-            let datastore = || self.request.storage.choose(site, host, ground);
         &self,
         candidate: &Candidate<'_>,
         datastore: impl FnOnce() -> Result<Option<String>, Reason>,

@@ -41,6 +41,13 @@ pub struct Request {
 }
 
 impl Request {
+    /// A label of namespaces, beside their name, that must be known to place the VM.
+    pub fn namespace_label(&self) -> Option<&str> {
+        let wishes = self.wishes.iter().map(|wish| &wish.rule);
+        let mut all = self.rules.iter().chain(wishes);
+        all.find_map(Rule::namespace_label)
+    }
+
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject {
             namespace: &self.namespace,

@@ -59,6 +59,9 @@ impl NodeTerm {
     }
 }
 
+/// Labels by namespace.
+pub type Namespaces = BTreeMap<String, BTreeMap<String, String>>;
+
 /// VMs, and what being near them means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmTerm {
@@ -89,7 +92,7 @@ pub struct Selection {
     pub labels: Option<Vec<Requirement>>,
     /// Their namespaces.
     pub namespaces: BTreeSet<String>,
-    /// Further namespaces, by their labels, of which only the name is known.
+    /// Further namespaces, by their labels.
     pub namespace_labels: Option<Vec<Requirement>>,
 }
 
@@ -105,10 +108,10 @@ pub struct Subject<'a> {
 }
 
 impl VmTerm {
-    /// Whether the term speaks of this VM.
-    pub fn selects(&self, vm: &Subject<'_>) -> bool {
+    /// Whether the term speaks of this VM, where namespaces have these labels.
+    pub fn selects(&self, vm: &Subject<'_>, namespaces: &Namespaces) -> bool {
         match &self.who {
-            Who::Labelled(selection) => selection.selects(vm),
+            Who::Labelled(selection) => selection.selects(vm, namespaces),
             Who::OfPolicy { namespace, name } => {
                 vm.namespace == namespace && vm.policy == Some(name.as_str())
             }
@@ -117,17 +120,41 @@ impl VmTerm {
 }
 
 impl Selection {
-    fn selects(&self, vm: &Subject<'_>) -> bool {
+    fn selects(&self, vm: &Subject<'_>, namespaces: &Namespaces) -> bool {
         let labels = self.labels.as_ref();
-        labels.is_some_and(|demands| all_met(demands, vm.labels)) && self.reaches(vm.namespace)
+        labels.is_some_and(|demands| all_met(demands, vm.labels))
+            && self.reaches(vm.namespace, namespaces)
     }
 
-    fn reaches(&self, namespace: &str) -> bool {
-        let by_label = |demands: &Vec<Requirement>| {
-            let known = |key: &str| (key == NAMESPACE_NAME).then_some(namespace);
-            demands.iter().all(|d| d.met_by(known(&d.key)))
+    /// A namespace whose labels nobody told is reached by its name only.
+    fn reaches(&self, namespace: &str, namespaces: &Namespaces) -> bool {
+        let labels = namespaces.get(namespace);
+        let met = |demand: &Requirement| match labels {
+            _ if demand.key == NAMESPACE_NAME => demand.met_by(Some(namespace)),
+            Some(labels) => demand.met_by(labels.get(&demand.key).map(String::as_str)),
+            None => false,
         };
+        let by_label = |demands: &Vec<Requirement>| demands.iter().all(met);
         self.namespaces.contains(namespace) || self.namespace_labels.as_ref().is_some_and(by_label)
+    }
+
+    fn namespace_label(&self) -> Option<&str> {
+        let mut demands = self.namespace_labels.iter().flatten();
+        let found = demands.find(|demand| demand.key != NAMESPACE_NAME);
+        found.map(|demand| demand.key.as_str())
+    }
+}
+
+impl Rule {
+    /// A label of namespaces, beside their name, that must be known to tell whether the rule holds.
+    pub(crate) fn namespace_label(&self) -> Option<&str> {
+        match self {
+            Self::Near(term) | Self::Away(term) | Self::AtMost(term, _) => match &term.who {
+                Who::Labelled(selection) => selection.namespace_label(),
+                Who::OfPolicy { .. } => None,
+            },
+            _ => None,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use polyvirt_contract::model::{Host, Inventory};
 
-use crate::rule::{Subject, VmTerm};
+use crate::rule::{Namespaces, Subject, VmTerm};
 
 /// The label that names the cluster of a host.
 pub const CLUSTER: &str = "polyvirt.io/cluster";
@@ -99,6 +99,8 @@ pub struct World<'a> {
     pub sites: &'a [Site<'a>],
     /// VMs, on these and other hosts. The VM that is to be placed is not among them.
     pub vms: &'a [Placed<'a>],
+    /// The labels of namespaces, as far as they are known.
+    pub namespaces: &'a Namespaces,
 }
 
 /// What two VMs share when they are near each other.

@@ -383,4 +383,11 @@ fn the_condition_placed_says_which_host_or_why_none() {
     let (truth, _, message) = placed(&status.expect("written")).expect("told");
     assert_eq!(truth, "True");
     assert_eq!(message, "Host host-1 was chosen. It is the only one");
+    let moved = VmState {
+        host: "host-2".to_owned(),
+        ..VmState::default()
+    };
+    let (status, _) = end(&vm(None), &chosen, &creating, Some(&moved), 3);
+    let (_, _, message) = placed(&status.expect("written")).expect("told");
+    assert!(message.starts_with("The VM is on host host-2. Host host-1 was"));
 }

@@ -27,6 +27,11 @@ pub enum PlaceError {
     /// There are several, none is named, and no host of theirs can take it.
     #[error("No Provider has a host for it: {0}. Make room, or ask for less")]
     NoHost(String, Obstacles),
+    /// There are several, none is named, and none is for its namespace.
+    #[error(
+        "None of the {0} Providers is for VMs of this namespace: they are shared with others (spec.consumerNamespaceSelector) or are being deleted. Let the selector of one match the namespace, or create one"
+    )]
+    NotShared(usize, Obstacles),
     /// There are several, none is named, and its image is of no use to any of them.
     #[error(
         "None of the {0} Providers can have its image: a claim (pvc://) is storage of a cluster, and none of them is of type kubevirt. Create one, or put the disk on a web server or into a registry and write http(s):// or registry://"
@@ -41,7 +46,10 @@ impl PlaceError {
     /// What is against each host and Provider.
     pub fn obstacles(&self) -> &[Obstacle] {
         match self {
-            Self::Silent(_, all) | Self::NoHost(_, all) | Self::NoCluster(_, all) => all,
+            Self::Silent(_, all)
+            | Self::NoHost(_, all)
+            | Self::NotShared(_, all)
+            | Self::NoCluster(_, all) => all,
             Self::NoProvider | Self::Unknown(_) | Self::Ambiguous(_) => &[],
         }
     }

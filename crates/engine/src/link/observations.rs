@@ -76,10 +76,14 @@ impl Observations {
         self.by_identity.get(identity).and_then(|id| self.get(id))
     }
 
-    /// The VMs in this state of power.
-    pub fn with_power(&self, power: PowerState) -> Vec<VmId> {
-        let vms = self.vms.values().filter(|vm| vm.power == power);
-        vms.map(|vm| vm.id.clone()).collect()
+    /// The VMs that are there, each with the host whose memory it is in; empty if it is in none.
+    pub fn in_memory(&self) -> HashMap<VmId, String> {
+        let host = |vm: &VmState| match vm.power {
+            PowerState::On | PowerState::Suspended => vm.host.clone(),
+            PowerState::Off | PowerState::Unknown => String::new(),
+        };
+        let vms = self.vms.values();
+        vms.map(|vm| (vm.id.clone(), host(vm))).collect()
     }
 
     /// How many VMs the provider has told of.

@@ -75,6 +75,10 @@ impl Pass<'_> {
                 self.come_again = Some(Next::Backoff);
                 return Flow::End(Outcome::Stopped(problem));
             }
+            Ok(Target::Unknown(error)) => {
+                self.record.source = self.host();
+                return self.end(End::Failed(error));
+            }
             Err(error) => return Flow::End(Outcome::Failed(error)),
         };
         self.record = Record {

@@ -26,7 +26,15 @@ pub(super) struct Entry {
     placement: PlacementStatus,
     /// CPUs and MiB that the inventory does not show yet.
     unseen: Option<(u32, u64)>,
+    disks: Disks,
     keeps_away: Vec<VmTerm>,
+}
+
+/// Whether the inventory shows what the disks of a VM take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disks {
+    Shown,
+    Unseen,
 }
 
 impl Entry {
@@ -51,16 +59,21 @@ impl Entry {
         self.key == *vm
     }
 
+    /// Disks are made for a VM that is to be off too.
     fn claim(&self) -> Option<Claim<'_>> {
-        let (cpus, memory_mib) = self.unseen?;
         let gib = self
             .placement
             .disk_gib
-            .and_then(|gib| u64::try_from(gib).ok());
+            .filter(|_| self.disks == Disks::Unseen);
+        let gib = gib.and_then(|gib| u64::try_from(gib).ok()).unwrap_or(0);
+        if self.unseen.is_none() && gib == 0 {
+            return None;
+        }
+        let (cpus, memory_mib) = self.unseen.unwrap_or_default();
         Some(Claim {
             cpus,
             memory_mib,
-            disk_bytes: gib.unwrap_or(0) << 30,
+            disk_bytes: gib << 30,
             datastore: self.placement.datastore.as_deref().unwrap_or_default(),
         })
     }
@@ -105,10 +118,14 @@ fn entry(
     let host = shown.or_else(|| placement.host.clone())?;
     let counted = seen
         .as_ref()
-        .is_some_and(|seen| snapshot.counted.contains(&seen.id));
-    let unseen = (!counted && is_to_run(&vm)).then(|| size(&placement, seen.as_deref()));
+        .and_then(|seen| snapshot.counted.get(&seen.id));
+    let in_memory = seen
+        .as_ref()
+        .is_some_and(|seen| counted == Some(&seen.host));
+    let unseen = (!in_memory && is_to_run(&vm)).then(|| size(&placement, seen.as_deref()));
     Some(Entry {
         keeps_away: keeps_away(stores, &vm),
+        disks: counted.map_or(Disks::Unseen, |_| Disks::Shown),
         key,
         vm,
         host,
@@ -135,6 +152,7 @@ pub(super) fn expected(
     Entry {
         keeps_away: keeps_away(stores, &vm),
         unseen: is_to_run(&vm).then_some((request.cpus, request.memory_mib)),
+        disks: Disks::Unseen,
         key: ObjectKey::of(&*vm),
         host: choice.host.clone(),
         placement,
@@ -155,6 +173,7 @@ pub(super) fn arrival(stores: &Stores, link: &Link, key: ObjectKey, host: String
     (!arrived).then(|| Entry {
         keeps_away: keeps_away(stores, &vm),
         unseen: Some(size(&placement, seen.as_deref())),
+        disks: Disks::Unseen,
         key,
         vm,
         host,
@@ -180,11 +199,35 @@ fn observed(link: &Link, vm: &VirtualMachine) -> Option<Arc<VmState>> {
     })
 }
 
+/// As its provider tells, and until it does as it was chosen for: a VM may have been resized since.
 fn size(placement: &PlacementStatus, seen: Option<&VmState>) -> (u32, u64) {
     let cpus = placement.cpu.and_then(|cpu| u32::try_from(cpu).ok());
     let memory = placement.memory_mib.and_then(|mib| u64::try_from(mib).ok());
-    (
-        cpus.or_else(|| seen.map(|vm| vm.cpu)).unwrap_or(0),
-        memory.or_else(|| seen.map(|vm| vm.memory_mib)).unwrap_or(0),
+    let told = |seen: &&VmState| seen.cpu > 0 && seen.memory_mib > 0;
+    seen.filter(told).map_or_else(
+        || (cpus.unwrap_or(0), memory.unwrap_or(0)),
+        |seen| (seen.cpu, seen.memory_mib),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vm_is_as_big_as_its_provider_tells() {
+        let placement = PlacementStatus {
+            cpu: Some(2),
+            memory_mib: Some(2048),
+            ..PlacementStatus::default()
+        };
+        let grown = VmState {
+            cpu: 4,
+            memory_mib: 8192,
+            ..VmState::default()
+        };
+        assert_eq!(size(&placement, None), (2, 2048));
+        assert_eq!(size(&placement, Some(&grown)), (4, 8192));
+        assert_eq!(size(&placement, Some(&VmState::default())), (2, 2048));
+    }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use polyvirt_api::infra::{Provider, VirtualMachine};
 use polyvirt_contract::Features;
 use polyvirt_contract::model::{CreateVm, Inventory};
-use polyvirt_placement::{Choice, Refusal, Request, Site, World, place};
+use polyvirt_placement::{Choice, Namespaces, Refusal, Request, Site, World, place};
 use polyvirt_plan::Problem;
 use polyvirt_plan::virtual_machine::desired::class_from;
 
@@ -109,7 +109,8 @@ impl Chooser {
         now: Timestamp,
     ) -> Result<Choice, Refusal> {
         let (known, _) = self.known(stores, links, providers, now).await;
-        decide(request, &known, &self.lock())
+        let namespaces = stores.namespaces.labels().unwrap_or_default();
+        decide(request, &known, &self.lock(), &namespaces)
     }
 
     /// The same for a VM that is to be made, and remembers it until the provider's books show the VM. Asked again for the same
@@ -122,7 +123,7 @@ impl Chooser {
         vm: Arc<VirtualMachine>,
         now: Timestamp,
     ) -> Result<Choice, NotChosen> {
-        let request = request(&vm).map_err(NotChosen::Question)?;
+        let request = request(&vm, stores).map_err(NotChosen::Question)?;
         let (known, left_out) = self.known(stores, links, providers, now).await;
         if known.is_empty() {
             return Err(NotChosen::Silence(left_out));
@@ -131,7 +132,8 @@ impl Chooser {
         let mut chosen = self.lock();
         chosen.remove(&key);
         chosen.retain(|key, chosen| chosen.counts(key, stores, &known, now));
-        let choice = decide(&request, &known, &chosen)
+        let namespaces = stores.namespaces.labels().unwrap_or_default();
+        let choice = decide(&request, &known, &chosen, &namespaces)
             .map_err(|refusal| NotChosen::Refused(refusal, left_out))?;
         let entry = Chosen {
             provider: choice.provider.clone(),
@@ -212,6 +214,7 @@ fn decide(
     request: &Request,
     known: &[Known],
     chosen: &HashMap<ObjectKey, Chosen>,
+    namespaces: &Namespaces,
 ) -> Result<Choice, Refusal> {
     let sites: Vec<_> = known.iter().map(Known::site).collect();
     let there = known
@@ -224,16 +227,18 @@ fn decide(
     let world = World {
         sites: &sites,
         vms: &vms,
+        namespaces,
     };
     place(request, &world)
 }
 
 /// What the VM asks of any provider: one that passes no devices on has none in its inventory.
-fn request(vm: &VirtualMachine) -> Result<Request, Problem> {
+fn request(vm: &VirtualMachine, stores: &Stores) -> Result<Request, Problem> {
     let class = vm.spec.class.as_deref().map(class_from).transpose()?;
     let made = CreateVm {
         class: class.unwrap_or_default(),
         ..CreateVm::default()
     };
-    Question::new(vm, &made, None, &Features::default()).map(|question| question.request)
+    let question = Question::new(vm, &made, None, &Features::default())?;
+    question.with(stores).map(|question| question.request)
 }

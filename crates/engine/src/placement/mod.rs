@@ -24,7 +24,9 @@ use jiff::Timestamp;
 use polyvirt_api::infra::{PlacementStatus, Provider};
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{Host, HostHealth, Inventory};
-use polyvirt_placement::{Choice, Overcommit, Refusal, Site, World, place};
+use polyvirt_placement::{
+    Choice, Overcommit, Reason, Refusal, Site, Verdict, World, explain, named, place,
+};
 use polyvirt_plan::migration::record::is_open;
 
 use crate::context::Context;
@@ -84,7 +86,8 @@ impl Placements {
         remember: impl FnOnce(&Choice) -> PlacementStatus,
     ) -> Result<PlacementStatus, Refusal> {
         let mut reserved = self.lock();
-        let choice = self.decide(ctx, ready, snapshot, (vm, question), &reserved)?;
+        let ask = |world: &World<'_>| place(&question.request, world);
+        let choice = self.ask(ctx, ready, snapshot, (vm, &reserved), ask)?;
         let chosen = remember(&choice);
         reserved.insert(vm.clone(), chosen.clone());
         Ok(chosen)
@@ -99,20 +102,45 @@ impl Placements {
         vm: &ObjectKey,
         question: &Question,
     ) -> Result<Choice, Refusal> {
-        let choice = self.decide(ctx, ready, snapshot, (vm, question), &self.lock())?;
+        let reserved = self.lock();
+        let ask = |world: &World<'_>| place(&question.request, world);
+        let choice = self.ask(ctx, ready, snapshot, (vm, &reserved), ask)?;
         self.moves().insert(vm.clone(), choice.host.clone());
+        drop(reserved);
         Ok(choice)
     }
 
-    /// The best host, with all in the books that was given away before.
-    fn decide(
+    /// The same for a host that somebody names: reserved if it can take the VM at all. What is for or against each is told too.
+    pub(crate) fn name_target(
         &self,
         ctx: &Context,
         ready: &Ready,
         snapshot: &Snapshot,
-        (vm, question): (&ObjectKey, &Question),
-        reserved: &Reserved,
-    ) -> Result<Choice, Refusal> {
+        vm: &ObjectKey,
+        (question, host): (&Question, &str),
+    ) -> (Option<Result<(), Reason>>, Vec<Verdict>) {
+        let reserved = self.lock();
+        let ask = |world: &World<'_>| {
+            let request = &question.request;
+            (named(request, world, host), explain(request, world))
+        };
+        let answer = self.ask(ctx, ready, snapshot, (vm, &reserved), ask);
+        if answer.0 == Some(Ok(())) {
+            self.moves().insert(vm.clone(), host.to_owned());
+        }
+        drop(reserved);
+        answer
+    }
+
+    /// Asks the scheduler about a VM, with all in the books that was given away before.
+    fn ask<T>(
+        &self,
+        ctx: &Context,
+        ready: &Ready,
+        snapshot: &Snapshot,
+        (vm, reserved): (&ObjectKey, &Reserved),
+        ask: impl FnOnce(&World<'_>) -> T,
+    ) -> T {
         let (stores, link) = (&ctx.stores, &ready.link);
         let mut books = books::open(stores, link, snapshot, Some(reserved), Some(vm));
         books.extend(self.arrivals(ctx, ready, vm));
@@ -125,11 +153,12 @@ impl Placements {
             inventory: &inventory,
             overcommit: overcommit(object.as_deref()),
         };
-        let world = World {
+        let namespaces = stores.namespaces.labels().unwrap_or_default();
+        ask(&World {
             sites: &[site],
             vms: &placed,
-        };
-        place(&question.request, &world)
+            namespaces: &namespaces,
+        })
     }
 
     fn moves(&self) -> MutexGuard<'_, HashMap<ObjectKey, String>> {

@@ -112,6 +112,20 @@ impl Question {
         Ok(question)
     }
 
+    /// The question, if it can be answered with what is known here.
+    pub(crate) fn with(self, stores: &Stores) -> Result<Self, Problem> {
+        match self.request.namespace_label() {
+            Some(label) if stores.namespaces.labels().is_none() => Err(Problem::new(
+                Reason::InvalidSpec,
+                "spec.placement.affinity",
+                format!(
+                    "Label {label:?} of namespaces is not known: the manager works in some namespaces only, or may not list them. List the namespaces, or match kubernetes.io/metadata.name"
+                ),
+            )),
+            _ => Ok(self),
+        }
+    }
+
     /// What the policy says comes first: the VM's own words add to it.
     fn obey(
         &mut self,
@@ -194,6 +208,10 @@ fn devices(spec: &VirtualMachineSpec, features: &Features) -> Vec<DeviceRequest>
         vendor: String::new(),
         model: gpu.type_.unwrap_or_default(),
         count: u32::try_from(gpu.count).unwrap_or(1),
+        memory_mib: gpu
+            .memory
+            .and_then(|mib| u64::try_from(mib).ok())
+            .unwrap_or(0),
     });
     let passed = features.honours("spec.resources.devices");
     let listed = own.devices.into_iter().filter(|_| passed).map(device);
@@ -210,5 +228,6 @@ fn device(request: api::DeviceRequest) -> DeviceRequest {
         vendor: request.vendor.unwrap_or_default(),
         model: request.model.unwrap_or_default(),
         count: u32::try_from(request.count).unwrap_or(1),
+        memory_mib: 0,
     }
 }

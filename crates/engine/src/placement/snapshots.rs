@@ -1,13 +1,13 @@
 //! What providers have, asked for once for all who wait.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use jiff::Timestamp;
-use polyvirt_contract::model::{Inventory, PowerState};
+use polyvirt_contract::model::Inventory;
 use polyvirt_contract::{ErrorKind, Provider, ProviderError, VmId};
 
 use crate::link::Link;
@@ -24,8 +24,9 @@ pub struct Snapshot {
     pub asked: Timestamp,
     /// What it answered.
     pub inventory: Inventory,
-    /// VMs that ran when it was asked, and so are in its figures.
-    pub counted: HashSet<VmId>,
+    /// VMs that were there when it was asked, so that their disks are in its figures, each with the host in whose figures its CPUs
+    /// and memory are; empty if it was off.
+    pub counted: HashMap<VmId, String>,
 }
 
 type Answer = Shared<BoxFuture<'static, Result<Arc<Snapshot>, ProviderError>>>;
@@ -77,12 +78,12 @@ async fn fetch(
     link: Arc<Link>,
     asked: Timestamp,
 ) -> Result<Arc<Snapshot>, ProviderError> {
-    let running = link.seen(|seen| seen.with_power(PowerState::On));
+    let counted = link.seen(|seen| seen.in_memory());
     let inventory = tokio::time::timeout(PATIENCE, provider.inventory()).await;
     Ok(Arc::new(Snapshot {
         asked,
         inventory: inventory.unwrap_or_else(|_| Err(late()))?,
-        counted: running.into_iter().collect(),
+        counted,
     }))
 }
 

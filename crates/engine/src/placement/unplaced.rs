@@ -16,6 +16,12 @@ impl Unplaced {
         all.entry(provider.clone()).or_default().insert(vm.clone());
     }
 
+    /// All that wait for hosts of any Provider.
+    pub fn take_all(&self) -> BTreeSet<ObjectKey> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *all).into_values().flatten().collect()
+    }
+
     /// All that wait. Whoever finds no host again is added again.
     pub fn take(&self, provider: &ObjectKey) -> BTreeSet<ObjectKey> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

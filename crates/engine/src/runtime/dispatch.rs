@@ -206,6 +206,7 @@ impl Dispatcher {
                     || deletion_moved(&**old, &**new)
                 {
                     self.wake(Kind::Provider, &ObjectKey::of(&**new), urgency(source));
+                    self.hosts_changed(&ObjectKey::of(&**new));
                 }
             }
             Change::Removed(old) => {

@@ -8,6 +8,7 @@ pub mod events;
 pub mod key;
 pub mod kube_cluster;
 pub mod loose;
+pub mod namespaces;
 pub mod queue;
 pub mod repeats;
 pub mod secret_names;

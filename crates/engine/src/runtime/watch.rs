@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::Api;
 use kube::core::{ApiResource, NamespaceResourceScope, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -17,6 +17,7 @@ use crate::context::Stores;
 use crate::runtime::dispatch::Source;
 use crate::runtime::key::ObjectKey;
 use crate::runtime::loose::Loose;
+use crate::runtime::namespaces::News;
 use crate::runtime::store::{Change, Store};
 use crate::runtime::trim::{self, Compact};
 use crate::runtime::vanished::Vanishing;
@@ -204,6 +205,32 @@ where
             }
         }
         self.listed.send_replace(true);
+    }
+}
+
+/// Keeps the labels of namespaces, and tells when some have changed. `listed` turns true with the first complete list, or when there
+/// is none to be had: who needs no labels need not wait for them.
+pub async fn namespaces(
+    client: Client,
+    stores: Arc<Stores>,
+    tell: impl Fn() + Send,
+    listed: watch::Sender<bool>,
+) {
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(client);
+    let config = watcher::Config::default().any_semantic().page_size(PAGE);
+    let mut stream = watcher(api, config).default_backoff().boxed();
+    while let Some(event) = stream.next().await {
+        match event.map(|event| stores.namespaces.take(event)) {
+            Ok(News::Some) => tell(),
+            Ok(News::None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "watch of namespaces broke; it is opened again");
+                listed.send_replace(true);
+            }
+        }
+        if stores.namespaces.labels().is_some() {
+            listed.send_replace(true);
+        }
     }
 }
 

@@ -92,9 +92,12 @@ fn stats(ctx: &Context, users: &[ObjectKey]) -> PlacementStats {
     let (mut found, mut missed) = (0, 0);
     for vm in users.iter().filter_map(|key| ctx.stores.vms.get(key)) {
         let placement = vm.status.as_ref().and_then(|s| s.placement.as_deref());
+        // One that has moved is where it is seen.
+        let seen = vm.status.as_ref().and_then(|s| s.host.as_ref());
         match placement.map(|p| p.host.as_ref()) {
-            Some(Some(host)) => {
+            Some(Some(chosen)) => {
                 found += 1;
+                let host = seen.filter(|host| !host.is_empty()).unwrap_or(chosen);
                 *stats
                     .placement_distribution
                     .entry(host.clone())

@@ -70,7 +70,10 @@ impl Pass<'_> {
     pub(super) async fn place(&mut self) -> Flow {
         let question = match self.question() {
             Ok(question) => question,
-            Err(problem) => return Flow::End(Outcome::Stopped(problem)),
+            Err(problem) => {
+                self.wait_for_place();
+                return Flow::End(Outcome::Stopped(problem));
+            }
         };
         match self.search(&question).await {
             Ok(Ok(chosen)) => self.record_place(chosen).await,
@@ -105,7 +108,8 @@ impl Pass<'_> {
             .ready()
             .map(|ready| ready.features.clone())
             .unwrap_or_default();
-        Question::new(&self.vm, &made.vm, policy.as_deref(), &features)
+        let question = Question::new(&self.vm, &made.vm, policy.as_deref(), &features)?;
+        question.with(&self.ctx.stores)
     }
 
     /// With what is known of the hosts; and before it is refused, with what they have now.
@@ -195,9 +199,7 @@ impl Pass<'_> {
             hosts: shown(&refusal.verdicts),
             ..PlacementStatus::default()
         }));
-        if let Some(ready) = self.ready() {
-            self.ctx.stores.unplaced.add(&ready.link.key, &self.key);
-        }
+        self.wait_for_place();
         self.come_again = Some(Next::Backoff);
         let text = format!(
             "{summary}. `polyvirt vm explain {}` tells it of each host",
@@ -208,6 +210,13 @@ impl Pass<'_> {
             "spec.placement",
             text,
         )))
+    }
+
+    /// It is looked at again when places change.
+    fn wait_for_place(&self) {
+        if let Some(ready) = self.ready() {
+            self.ctx.stores.unplaced.add(&ready.link.key, &self.key);
+        }
     }
 
     /// Puts what was chosen into the request.

@@ -143,7 +143,11 @@ impl Pass<'_> {
             return Flow::Continue;
         }
         self.doubt_shape();
-        self.record.operation = None;
+        let ended = self.record.operation.take();
+        if ended.is_some_and(|operation| operation.kind == OperationKind::Create) {
+            // What was refused late is refused all the same: the next host is tried.
+            self.is_misplaced(&error);
+        }
         self.memo.sent = None;
         self.doubt_observation();
         self.seen = Seen::Unknown;

@@ -40,3 +40,4 @@ mod shared_objects;
 mod snapshot_deletion;
 mod snapshots;
 mod support;
+mod waiting;

@@ -82,6 +82,43 @@ pub async fn under_way(world: &World, name: &str) -> VMMigration {
         .await
 }
 
+/// A host that is named is looked at before anything is asked of it: until it can take the VM, the VM is free for all else.
+#[tokio::test]
+async fn a_host_that_is_named_must_be_there_and_have_the_memory() {
+    let mut config = slow(Duration::ZERO);
+    config.hosts.memory_mib = 3000;
+    let (world, mock) = World::furnished("named", config).await;
+    world
+        .create(vm("web").spec(json!({"placement": {"host": "host-1"}})))
+        .await;
+    world
+        .create(vm("big").spec(json!({"placement": {"host": "host-2"}})))
+        .await;
+    for name in ["web", "big"] {
+        world.vm(name, "runs", runs).await;
+    }
+    let pending = MigrationPhase::Pending;
+    for (name, target, why, phase) in [
+        ("m1", "host-9", "There is no host", MigrationPhase::Failed),
+        ("m2", "host-2", "too little memory", pending),
+    ] {
+        world
+            .create(migration(name, json!({ "host": target })))
+            .await;
+        let told = |m: &VMMigration| message(m).contains(why);
+        let refused = world.until(name, "is refused", told).await;
+        assert_eq!(at(&refused), Some(phase), "{target}");
+        world.delete::<VMMigration>(name).await;
+    }
+    assert_eq!(moves(&mock), 0);
+    world
+        .create(migration("m3", json!({ "host": "host-3" })))
+        .await;
+    world
+        .until("m3", "is there", is(MigrationPhase::Ready))
+        .await;
+}
+
 #[tokio::test]
 async fn a_vm_moves_to_the_host_that_is_named_and_all_is_told() {
     let (world, mock) = with_vm("move", Duration::from_secs(7)).await;

@@ -20,7 +20,7 @@ use crate::support::look::{condition, ready, runs, says};
 use crate::support::world::{GLANCE, HYPERVISOR, Manifest, PATIENCE};
 use crate::support::{World, message, phase, vm};
 
-fn hosts(count: u16) -> MockConfig {
+pub fn hosts(count: u16) -> MockConfig {
     MockConfig {
         hosts: HostPool {
             count,
@@ -34,7 +34,7 @@ fn hosts(count: u16) -> MockConfig {
     }
 }
 
-fn placed(name: &str, placement: Value) -> Manifest<VirtualMachine> {
+pub fn placed(name: &str, placement: Value) -> Manifest<VirtualMachine> {
     vm(name).spec(json!({ "placement": placement }))
 }
 
@@ -47,7 +47,7 @@ fn chosen(vm: &VirtualMachine) -> Option<String> {
     vm.status.as_ref()?.placement.as_ref()?.host.clone()
 }
 
-fn refused(vm: &VirtualMachine) -> bool {
+pub fn refused(vm: &VirtualMachine) -> bool {
     says(vm, "Placed", "False", Reason::Unschedulable)
 }
 

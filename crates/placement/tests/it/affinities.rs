@@ -3,10 +3,12 @@
 use k8s_openapi::api::core::v1::Affinity;
 use polyvirt_contract::model::Inventory;
 use polyvirt_placement::affinity::{kept_away, lower};
-use polyvirt_placement::{InvalidAffinity, Placed, Reason, Request, Subject, Topology};
+use polyvirt_placement::{
+    InvalidAffinity, Namespaces, Placed, Reason, Request, Subject, Topology, World, explain,
+};
 use serde_json::{Value, json};
 
-use crate::support::{ask, fitting, host, inventory, labels, placed, reason, request};
+use crate::support::{ask, fitting, host, inventory, labels, placed, reason, request, site};
 
 fn read(affinity: Value) -> Affinity {
     serde_json::from_value(affinity).expect("an affinity")
@@ -193,6 +195,61 @@ fn namespaces_bound_a_term() {
 }
 
 #[test]
+fn namespaces_are_known_by_their_labels_from_both_sides() {
+    let term = |operator: &str| {
+        let selector =
+            json!({"matchExpressions": [{"key": "team", "operator": operator, "values": ["red"]}]});
+        let term =
+            json!({"topologyKey": "host", "labelSelector": {}, "namespaceSelector": selector});
+        json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    };
+    let all = Namespaces::from([
+        ("lab".to_owned(), labels(&[("team", "red")])),
+        ("plain".to_owned(), labels(&[])),
+    ]);
+    let inventory = hosts();
+    let sites = [site(&inventory)];
+    let none = labels(&[]);
+    let table = [
+        ("In", "lab", 2),
+        ("In", "plain", 3),
+        ("In", "unknown", 3),
+        ("NotIn", "lab", 3),
+        ("NotIn", "plain", 2),
+        ("NotIn", "unknown", 3),
+    ];
+    for (operator, namespace, free) in table {
+        let asks = with(term(operator), &[]).expect("valid");
+        assert_eq!(asks.namespace_label(), Some("team"));
+        let there = Placed {
+            namespace,
+            ..placed("x", "a", &none)
+        };
+        let subject = Subject {
+            namespace: "other",
+            labels: &none,
+            policy: None,
+        };
+        let guard = Placed {
+            keeps_away: kept_away(&read(term(operator)), &subject),
+            ..placed("y", "a", &none)
+        };
+        let mut comes = request();
+        comes.namespace = namespace.to_owned();
+        for (request, vm) in [(asks, there), (comes, guard)] {
+            let world = World {
+                sites: &sites,
+                vms: &[vm],
+                namespaces: &all,
+            };
+            let verdicts = explain(&request, &world);
+            let fit = verdicts.iter().filter(|verdict| verdict.fits()).count();
+            assert_eq!(fit, free, "{operator} {namespace}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_told() {
     let node = |term: Value| json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
     let vm = |term: Value| json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
@@ -211,10 +268,6 @@ fn what_cannot_be_read_is_told() {
                 json!({"topologyKey": "host", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}}),
             ),
             word("Gt"),
-        ),
-        (
-            vm(json!({"topologyKey": "host", "namespaceSelector": {"matchLabels": {"team": "a"}}})),
-            InvalidAffinity::NamespaceLabel("team".to_owned()),
         ),
         (vm(json!({"topologyKey": ""})), InvalidAffinity::Topology),
     ];

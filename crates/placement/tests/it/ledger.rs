@@ -8,7 +8,7 @@ use polyvirt_placement::{
 };
 use proptest::prelude::*;
 
-use crate::support::{PROVIDER, inventory, request};
+use crate::support::{NO_NAMESPACES, PROVIDER, inventory, request};
 
 const HOSTS: usize = 4;
 const DEVICES: [(&str, u32); 3] = [
@@ -50,6 +50,7 @@ fn device() -> impl Strategy<Value = DeviceRequest> {
             vendor: vendor.to_owned(),
             model: model.to_owned(),
             count,
+            memory_mib: 0,
         }
     })
 }
@@ -117,6 +118,7 @@ fn decide(
         &World {
             sites: &[site],
             vms: &vms,
+            namespaces: &NO_NAMESPACES,
         },
     )
     .ok()

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use polyvirt_contract::model::{Datastore, HostHealth};
 use polyvirt_placement::{
     Claim, DeviceKind, DeviceRequest, Overcommit, Placed, Reason, Request, Rule, Site, Storage,
-    Topology, World, place,
+    Topology, World, named, place,
 };
 
-use crate::support::{ask, fitting, host, inventory, labels, placed, reason, request, site};
+use crate::support::{
+    NO_NAMESPACES, ask, fitting, host, inventory, labels, placed, reason, request, site,
+};
 
 fn names(list: &[&str]) -> std::collections::BTreeSet<String> {
     list.iter().map(ToString::to_string).collect()
@@ -150,7 +152,8 @@ fn what_is_promised_counts_before_the_inventory_shows_it() {
             &request(),
             &World {
                 sites: &generous,
-                vms: &vms
+                vms: &vms,
+                namespaces: &NO_NAMESPACES,
             }
         )
         .is_ok()
@@ -278,9 +281,16 @@ fn the_best_of_several_providers_is_found_and_equals_are_taken_by_name() {
         ..site(inventory)
     };
     let best = |sites: &[Site<'_>]| {
-        place(&request(), &World { sites, vms: &[] })
-            .expect("a host")
-            .provider
+        place(
+            &request(),
+            &World {
+                sites,
+                vms: &[],
+                namespaces: &NO_NAMESPACES,
+            },
+        )
+        .expect("a host")
+        .provider
     };
     assert_eq!(
         best(&[at("lab/one", &busy), at("lab/two", &two)]),

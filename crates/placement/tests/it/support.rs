@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use polyvirt_contract::model::{Datastore, Host, Inventory, NetworkEntry};
 use polyvirt_placement::{
-    Choice, Outcome, Overcommit, Placed, Reason, Refusal, Request, Site, World, explain, place,
+    Choice, Namespaces, Outcome, Overcommit, Placed, Reason, Refusal, Request, Site, World,
+    explain, place,
 };
 
 pub const PROVIDER: &str = "lab/one";
@@ -33,8 +34,8 @@ pub fn inventory(hosts: Vec<Host>) -> Inventory {
             kind: "dir".to_owned(),
             capacity_bytes: 100 << 30,
             free_bytes: 10 << 30,
-        }],
             hosts: Vec::new(),
+        }],
         networks: vec![NetworkEntry {
             name: "net1".to_owned(),
             kind: "bridge".to_owned(),
@@ -81,19 +82,36 @@ pub fn site(inventory: &Inventory) -> Site<'_> {
     }
 }
 
+/// Nobody tells the labels of namespaces.
+pub static NO_NAMESPACES: Namespaces = Namespaces::new();
+
 pub fn ask(
     request: &Request,
     inventory: &Inventory,
     vms: &[Placed<'_>],
 ) -> Result<Choice, Refusal> {
     let sites = [site(inventory)];
-    place(request, &World { sites: &sites, vms })
+    place(
+        request,
+        &World {
+            sites: &sites,
+            vms,
+            namespaces: &NO_NAMESPACES,
+        },
+    )
 }
 
 /// Hosts that fit, by name.
 pub fn fitting(request: &Request, inventory: &Inventory, vms: &[Placed<'_>]) -> Vec<String> {
     let sites = [site(inventory)];
-    let verdicts = explain(request, &World { sites: &sites, vms });
+    let verdicts = explain(
+        request,
+        &World {
+            sites: &sites,
+            vms,
+            namespaces: &NO_NAMESPACES,
+        },
+    );
     let fits = verdicts
         .into_iter()
         .filter(|v| matches!(v.outcome, Outcome::Fits { .. }));
@@ -103,7 +121,14 @@ pub fn fitting(request: &Request, inventory: &Inventory, vms: &[Placed<'_>]) -> 
 /// Why the host is refused.
 pub fn reason(request: &Request, inventory: &Inventory, vms: &[Placed<'_>], host: &str) -> Reason {
     let sites = [site(inventory)];
-    let verdicts = explain(request, &World { sites: &sites, vms });
+    let verdicts = explain(
+        request,
+        &World {
+            sites: &sites,
+            vms,
+            namespaces: &NO_NAMESPACES,
+        },
+    );
     let found = verdicts.into_iter().find(|v| v.host == host);
     match found.expect("the host").outcome {
         Outcome::Refused(reason) => reason,

@@ -57,6 +57,7 @@ pub fn definitions() -> String {
 fn definition(role: Role, name: &str, what: &str) -> String {
     let always = text(role, Switch::Always);
     let switched: String = [
+        Switch::AllNamespaces,
         Switch::LeaderElection,
         Switch::Gateway,
         Switch::Webhooks,
@@ -84,6 +85,7 @@ fn text(role: Role, switch: Switch) -> String {
 /// The value of the chart that a switch is.
 fn condition(switch: Switch) -> Option<&'static str> {
     match switch {
+        Switch::AllNamespaces => Some("if not .Values.scope.namespaces"),
         Switch::LeaderElection => Some("if include \"polyvirt.leaderElection\" ."),
         Switch::Gateway => Some("if .Values.gateway.enabled"),
         Switch::Webhooks => Some("if .Values.webhooks.enabled"),

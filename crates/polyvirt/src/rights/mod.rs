@@ -67,6 +67,9 @@ pub enum Switch {
     /// Always granted
     #[value(skip)]
     Always,
+    /// A manager that is told no namespaces works in all
+    #[value(skip)]
+    AllNamespaces,
     /// Several managers, of which one works
     LeaderElection,
     /// Consoles of VMs and commands in guests

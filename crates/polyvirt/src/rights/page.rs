@@ -60,6 +60,7 @@ const fn role(role: Role) -> &'static str {
 const fn switch(switch: Switch) -> &'static str {
     match switch {
         Switch::Always => "",
+        Switch::AllNamespaces => "no `scope.namespaces`",
         Switch::LeaderElection => "`leaderElection.enabled`, or two replicas",
         Switch::Gateway => "`gateway.enabled`",
         Switch::Webhooks => "`webhooks.enabled`",

@@ -85,8 +85,10 @@ impl Manager {
 
     /// In the order of the chart.
     fn on(&self) -> impl Iterator<Item = Switch> + use<'_> {
+        let all = self.works_in.is_empty().then_some(Switch::AllNamespaces);
         let given = (!self.certificates.is_empty()).then_some(Switch::Certificates);
-        self.switches.iter().copied().chain(given)
+        let switches = self.switches.iter().copied();
+        all.into_iter().chain(switches).chain(given)
     }
 
     fn granted(&self, role: &Named<'_>, rules: &str) -> String {

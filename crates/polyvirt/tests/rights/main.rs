@@ -16,6 +16,10 @@ use polyvirt_testkit::audit::{self, Entry};
 /// Rights that this test does not bring about, and who needs them.
 const RARE: &[(&str, &str)] = &[
     (
+        "/namespaces get",
+        "the first Provider, class or image that is shared with namespaces by their labels",
+    ),
+    (
         "authorization.k8s.io/subjectaccessreviews create",
         "the gateway, for a person who wants into a guest",
     ),

@@ -7,6 +7,7 @@
 //! * [`guest`]: what a guest's agent says, and how often it is asked.
 //! * [`held`]: how much a snapshot holds.
 //! * [`hub`]: the stream of changes.
+//! * [`labels`]: what an operator says of a host.
 //! * [`lineage`]: which snapshot is based on which.
 //! * [`origin`]: images from elsewhere.
 //! * [`tasks`]: work that may outlive its call.
@@ -20,6 +21,7 @@ pub mod fleet;
 pub mod guest;
 pub mod held;
 pub mod hub;
+pub mod labels;
 pub mod lineage;
 pub mod origin;
 pub mod tasks;

@@ -42,6 +42,7 @@ pub(crate) const ROOT: &str = "root";
 /// The VM of the request's identity, made now if it is not there.
 pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Created> {
     check::request(&request)?;
+    core.know_all().await?;
     let admitted = core.admission.lock().await;
     if let Some(found) = already_there(core, request.owner.as_ref(), &request.name).await? {
         drop(admitted);

@@ -68,6 +68,7 @@ fn offered(capabilities: &str) -> Virt {
 /// What VMs can be placed on.
 pub(crate) async fn inventory(core: &Arc<Core>) -> Result<Inventory> {
     let session = core.session().await?;
+    core.know_all().await?;
     let mut datastores = Vec::new();
     for pool in session.pools().await? {
         let info = session.pool_info(&pool).await?;
@@ -80,8 +81,8 @@ pub(crate) async fn inventory(core: &Arc<Core>) -> Result<Inventory> {
             kind: xml.get("type").unwrap_or_default(),
             capacity_bytes: info.capacity,
             free_bytes: info.available,
-        });
             hosts: Vec::new(),
+        });
     }
     let networks = session.networks().await?.into_iter();
     let named = networks.map(|network| NetworkEntry {
@@ -151,8 +152,8 @@ pub(crate) fn merged(all: Vec<Inventory>) -> Inventory {
                 }),
             }
         }
-        networks.extend(one.networks.into_iter().map(|net| (net.name.clone(), net)));
         hosts.extend(one.hosts);
+        networks.extend(one.networks.into_iter().map(|net| (net.name.clone(), net)));
     }
     Inventory {
         hosts,
@@ -178,13 +179,14 @@ fn host(core: &Core, facts: &Host) -> HostEntry {
         ("kubernetes.io/arch", facts.model.as_str()),
         ("polyvirt.io/accelerator", accelerator),
     ];
+    let own = labels
+        .into_iter()
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect();
     HostEntry {
         name: facts.name.clone(),
-        zone: String::new(),
-        labels: labels
-            .into_iter()
-            .map(|(k, v)| (k.to_owned(), v.to_owned()))
-            .collect(),
+        zone: core.config.zone.clone(),
+        labels: core.config.labels.beneath(own),
         cpus: facts.cpus,
         cpus_used: running.iter().map(|vm| vm.cpu).sum(),
         memory_mib: facts.memory_mib,

@@ -147,6 +147,14 @@ impl Core {
         Ok(self.states())
     }
 
+    /// Sees to it that all domains were seen once: just after a start, what was not seen has neither memory nor devices.
+    pub(crate) async fn know_all(self: &Arc<Self>) -> Result<()> {
+        if !self.has_told_all() {
+            self.list().await?;
+        }
+        Ok(())
+    }
+
     /// Looks at one domain; `None` if it is not there.
     pub(crate) async fn look(self: &Arc<Self>, vm: &Arc<Vm>) -> Result<Option<VmState>> {
         let session = self.session().await?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use polyvirt_disks::fetch::Reach;
 use polyvirt_provider_kit::devices::Devices;
+use polyvirt_provider_kit::labels::{self, Labels};
 
 /// Options of the endpoint.
 const KEYS: &[&str] = &[
@@ -17,12 +18,14 @@ const KEYS: &[&str] = &[
     "imageDir",
     "imageHosts",
     "img",
+    "labels",
     "maxStarts",
     "moveAddress",
     "moveListen",
     "movePorts",
     "moveStall",
     "user",
+    "zone",
 ];
 /// Ports on which VMs from other hosts are waited for.
 const MOVE_PORTS: (u16, u16) = (49152, 49215);
@@ -67,6 +70,10 @@ pub struct QemuConfig {
     pub devices: Devices,
     /// The name of this machine among others; `None` for the one that it has.
     pub host: Option<String>,
+    /// What its operator says of it, for placement.
+    pub labels: Labels,
+    /// The zone that it is in; empty if nobody says.
+    pub zone: String,
     /// Where VMs from other hosts come in.
     pub moves: MoveConfig,
 }
@@ -137,6 +144,8 @@ impl QemuConfig {
             accel: AccelChoice::default(),
             devices: Devices::default(),
             host: None,
+            labels: Labels::default(),
+            zone: String::new(),
             moves: MoveConfig::default(),
         }
     }
@@ -196,6 +205,8 @@ impl QemuConfig {
                 return Err(bad("a name or an address"));
             }
             "host" => self.host = Some(value.to_owned()),
+            "labels" => self.labels = Labels::parse(value).ok_or_else(|| bad(labels::WANT))?,
+            "zone" => self.zone = labels::zone(value).ok_or_else(|| bad(labels::WANT_ZONE))?,
             "moveAddress" => self.moves.address = Some(value.to_owned()),
             "moveListen" => value.clone_into(&mut self.moves.listen),
             "movePorts" => {
@@ -287,6 +298,8 @@ mod tests {
             ("qemu:///a?movePorts=5-5", "49152-49215"),
             ("qemu:///a?moveStall=0", "seconds"),
             ("qemu:///a?host=", "a name"),
+            ("qemu:///a?labels=disktype", "key=value"),
+            ("qemu:///a?zone=", "a name"),
         ] {
             let error = QemuConfig::from_url(url).expect_err(url).to_string();
             assert!(error.contains(word), "{url}: {error}");

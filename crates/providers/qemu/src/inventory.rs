@@ -43,8 +43,8 @@ fn host(core: &Core) -> Host {
     let memory_mib = memory_mib();
     Host {
         name: core.host.clone(),
-        zone: String::new(),
-        labels: labels(core),
+        zone: core.config.zone.clone(),
+        labels: core.config.labels.beneath(labels(core)),
         cpus: std::thread::available_parallelism()
             .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         cpus_used: sizes.iter().map(|(cpu, _)| cpu).sum(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polyvirt_api::infra::VMMigration;
+use polyvirt_api::infra::{MigrationPhase, VMMigration};
 use polyvirt_api::novacron::VirtualMachine;
 use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::runtime::key::ObjectKey;
@@ -19,6 +19,14 @@ pub(super) enum Kept {
     As(Option<Arc<VMMigration>>),
     /// An object of its name is somebody else's.
     Taken(String),
+}
+
+/// One that failed is not, once the policy says something else: it is made anew.
+fn is_the_one(there: &VMMigration, wanted: &VMMigration) -> bool {
+    let phase = there.status.as_ref().and_then(|s| s.phase);
+    let terms = |m: &VMMigration| m.spec.options.as_ref().and_then(|o| o.live.clone());
+    let mended = phase == Some(MigrationPhase::Failed) && terms(there) != terms(wanted);
+    there.spec.target.host == wanted.spec.target.host && !mended
 }
 
 impl Controller {
@@ -45,9 +53,7 @@ impl Controller {
                 Some(_) => Kept::Taken(name.name().to_owned()),
                 None => Kept::As(None),
             }),
-            (Some(there), Some(wanted)) if there.spec.target.host == wanted.spec.target.host => {
-                Ok(Kept::As(Some(there)))
-            }
+            (Some(there), Some(wanted)) if is_the_one(&there, wanted) => Ok(Kept::As(Some(there))),
             (Some(there), _) => {
                 made::delete(&self.desk, &name, &*there).await?;
                 Ok(Kept::As(None))
@@ -66,6 +72,40 @@ impl Controller {
         match found.filter(|m| is_owned(&**m, vm)) {
             Some(found) => made::delete::<VMMigration>(&self.desk, &name, &found).await,
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn one_that_failed_is_made_anew_when_its_terms_change() {
+        let object = |host: &str, phase: &str, encrypted: bool| -> VMMigration {
+            serde_json::from_value(json!({
+                "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMMigration", "metadata": {},
+                "spec": {
+                    "source": {"vmRef": {"name": "web"}},
+                    "target": {"providerRef": {"name": "p"}, "host": host},
+                    "options": {"live": {"encrypted": encrypted}},
+                },
+                "status": {"phase": phase},
+            }))
+            .expect("a move")
+        };
+        let wanted = object("a", "Pending", true);
+        for (host, phase, encrypted, same) in [
+            ("a", "Failed", true, true),
+            ("a", "Failed", false, false),
+            ("a", "Transferring", false, true),
+            ("a", "Ready", false, true),
+            ("b", "Ready", true, false),
+        ] {
+            let there = object(host, phase, encrypted);
+            assert_eq!(is_the_one(&there, &wanted), same, "{host} {phase}");
         }
     }
 }

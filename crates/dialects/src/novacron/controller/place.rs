@@ -8,7 +8,9 @@ use polyvirt_api::novacron::{Obstacle, PROVIDER_ANNOTATION};
 use polyvirt_engine::placement::{LeftOut, NotChosen};
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_placement::Verdict;
+use polyvirt_plan::Reason;
 use polyvirt_plan::image::reads_claims;
+use polyvirt_plan::sharing::{Foreign, Labels, NAME_LABEL};
 
 use super::pass::{Pass, Stop};
 use crate::novacron::lower::{ImageSource, LowerError};
@@ -19,13 +21,13 @@ use crate::novacron::raise::Trouble;
 const SHOWN: usize = 32;
 
 impl Pass<'_> {
-    /// Once it was given, it stays, unless another one is named.
+    /// Once it was given, it stays, unless another one is named, or the one that was chosen turns out not to take it.
     pub(super) async fn place(
         &self,
         made: Option<&infra::VirtualMachine>,
     ) -> Result<ObjectKey, Stop> {
         let annotations = self.vm.metadata.annotations.as_ref();
-        let before = made.map(|vm| {
+        let before = made.filter(|vm| !is_turned_away(vm)).map(|vm| {
             let own = self.key.namespace();
             let known = &vm.spec.provider_ref;
             ObjectKey::new(known.namespace_or(own), &known.name)
@@ -44,13 +46,16 @@ impl Pass<'_> {
         }
     }
 
-    /// The Provider with the best host for it, of all that can have its image.
+    /// The Provider with the best host for it, of all that are for its namespace and can have its image.
     async fn best(&self, providers: &[ObjectKey]) -> Result<ObjectKey, Stop> {
-        let (able, others): (Vec<_>, Vec<_>) = providers
-            .iter()
-            .cloned()
+        let (open, mut unable) = self.open(providers);
+        if open.is_empty() {
+            return Err(Trouble::from(PlaceError::NotShared(providers.len(), unable)).into());
+        }
+        let (able, others): (Vec<_>, Vec<_>) = open
+            .into_iter()
             .partition(|provider| self.can_have_image(provider));
-        let unable: Vec<_> = others.iter().map(no_cluster).collect();
+        unable.extend(others.iter().map(no_cluster));
         let Some(first) = able.first() else {
             return Err(Trouble::from(PlaceError::NoCluster(providers.len(), unable)).into());
         };
@@ -72,6 +77,23 @@ impl Pass<'_> {
         let chosen = chosen.ok_or_else(silent)?;
         tracing::info!(controller = "novacron.io", vm = self.key.name(), namespace = self.key.namespace(), provider = %chosen, "{}", choice.why());
         Ok(chosen)
+    }
+
+    /// Those that stay and are shared with the VM's namespace, and what is against the others.
+    fn open(&self, providers: &[ObjectKey]) -> (Vec<ObjectKey>, Vec<Obstacle>) {
+        let stores = &self.controller.engine.stores;
+        let own = self.key.namespace();
+        let all = stores.namespaces.labels();
+        let labels = all.as_ref().and_then(|all| all.get(own));
+        let (mut open, mut closed) = (Vec::new(), Vec::new());
+        for key in providers {
+            let found = stores.providers.get(key);
+            match found.and_then(|p| closed_to(&p, key, own, labels)) {
+                Some(why) => closed.push(obstacle(key, why)),
+                None => open.push(key.clone()),
+            }
+        }
+        (open, closed)
     }
 
     /// Claims are known to clusters only.
@@ -117,10 +139,133 @@ fn silence(left_out: &LeftOut) -> Obstacle {
 }
 
 fn no_cluster(provider: &ObjectKey) -> Obstacle {
+    obstacle(
+        provider,
+        "cannot read claims (pvc://), for it is not of type kubevirt",
+    )
+}
+
+fn obstacle(provider: &ObjectKey, why: &str) -> Obstacle {
     Obstacle {
         provider: provider.to_string(),
         host: None,
-        message: "cannot read claims (pvc://), for it is not of type kubevirt".to_owned(),
+        message: why.to_owned(),
+    }
+}
+
+/// Why nothing new of that namespace goes to the Provider; `None` if it may, or if the labels that tell are not known here.
+fn closed_to(
+    provider: &infra::Provider,
+    key: &ObjectKey,
+    namespace: &str,
+    labels: Option<&Labels>,
+) -> Option<&'static str> {
+    if provider.metadata.deletion_timestamp.is_some() {
+        return Some("is being deleted");
+    }
+    let selector = provider.spec.consumer_namespace_selector.clone();
+    let selector = selector.filter(|_| key.namespace() != namespace)?;
+    let shared = Foreign {
+        field: "spec.providerRef",
+        kind: "Provider",
+        name: key.to_string(),
+        selector,
+    };
+    if labels.is_none() && shared.asks_for_labels() {
+        return None;
+    }
+    let mut labels = labels.cloned().unwrap_or_default();
+    labels.insert(NAME_LABEL.to_owned(), namespace.to_owned());
+    let refused = shared.refusal(namespace, &labels);
+    refused.map(|_| "is not shared with this namespace")
+}
+
+/// Whether the Provider of a VM that was never made there says that it will not be.
+fn is_turned_away(vm: &infra::VirtualMachine) -> bool {
+    let Some(status) = &vm.status else {
+        return false;
+    };
+    let placed = status.placement.as_ref().and_then(|p| p.host.as_ref());
+    if status.id.is_some() || placed.is_some() {
+        return false;
+    }
+    let refusals = [Reason::Unschedulable, Reason::ConsumerNotAllowed];
+    let ready = status.conditions.iter().find(|c| c.type_ == "Ready");
+    ready.is_some_and(|c| refusals.iter().any(|reason| c.reason == reason.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn provider(change: Value) -> infra::Provider {
+        let mut object = json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "Provider",
+            "metadata": {"name": "lab", "namespace": "platform"},
+            "spec": {"type": "mock", "endpoint": "mock://memory"},
+        });
+        json_patch_merge(&mut object, change);
+        serde_json::from_value(object).expect("a Provider")
+    }
+
+    fn json_patch_merge(object: &mut Value, change: Value) {
+        match (object, change) {
+            (Value::Object(object), Value::Object(change)) => {
+                for (key, value) in change {
+                    json_patch_merge(object.entry(key).or_insert(Value::Null), value);
+                }
+            }
+            (object, change) => *object = change,
+        }
+    }
+
+    #[test]
+    fn a_provider_is_for_those_that_it_is_shared_with() {
+        let key = ObjectKey::new("platform", "lab");
+        let gold = Labels::from([("tenant".to_owned(), "gold".to_owned())]);
+        let by =
+            |labels: Value| json!({"spec": {"consumerNamespaceSelector": {"matchLabels": labels}}});
+        let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let name = |name: &str| by(json!({ NAME_LABEL: name }));
+        let table = [
+            (json!({}), "team", None, true),
+            (going, "team", None, false),
+            (by(json!({"tenant": "gold"})), "team", Some(&gold), true),
+            (by(json!({"tenant": "tin"})), "team", Some(&gold), false),
+            (by(json!({"tenant": "tin"})), "team", None, true),
+            (by(json!({"tenant": "tin"})), "platform", Some(&gold), true),
+            (name("team"), "team", None, true),
+            (name("other"), "team", None, false),
+        ];
+        for (change, namespace, labels, open) in table {
+            let found = closed_to(&provider(change.clone()), &key, namespace, labels);
+            assert_eq!(found.is_none(), open, "{change} {namespace}");
+        }
+    }
+
+    #[test]
+    fn only_one_that_was_refused_and_never_made_is_taken_elsewhere() {
+        let table = [
+            (json!({}), "Unschedulable", true),
+            (json!({}), "ConsumerNotAllowed", true),
+            (json!({}), "Creating", false),
+            (json!({"id": "vm-1"}), "Unschedulable", false),
+            (json!({"placement": {"host": "a"}}), "Unschedulable", false),
+        ];
+        for (mut status, reason, away) in table {
+            status["conditions"] = json!([{
+                "type": "Ready", "status": "False", "reason": reason, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]);
+            let vm: infra::VirtualMachine = serde_json::from_value(json!({
+                "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine", "metadata": {},
+                "spec": {"providerRef": {"name": "lab"}}, "status": status,
+            }))
+            .expect("a VM");
+            assert_eq!(is_turned_away(&vm), away, "{status}");
+        }
     }
 }
 

@@ -49,9 +49,9 @@ impl Controller {
     fn look_again(&self, vm: &VirtualMachine, found: &Found, trouble: Option<&Trouble>) -> Next {
         match trouble {
             None if may_get_another_image(vm, found) => Next::After(self.settings.resync),
-            Some(Trouble::Place(PlaceError::Silent(..) | PlaceError::NoHost(..))) => {
-                Next::After(self.settings.resync)
-            }
+            Some(Trouble::Place(
+                PlaceError::Silent(..) | PlaceError::NoHost(..) | PlaceError::NotShared(..),
+            )) => Next::After(self.settings.resync),
             Some(Trouble::Lower(_)) if trouble.is_some_and(Trouble::may_pass) => {
                 Next::After(self.settings.resync)
             }

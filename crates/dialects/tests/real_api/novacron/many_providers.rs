@@ -139,3 +139,43 @@ async fn a_closed_one_is_passed_over() {
     stands(&world, "my-vm", "Running").await;
     assert_eq!(counts(&mocks), [0, 1]);
 }
+
+/// The one that it was given may fill up before the VM is made there.
+#[tokio::test]
+async fn one_that_its_provider_does_not_take_after_all_goes_to_another() {
+    let all = [("one", hosts(1, 0)), ("two", hosts(1, 0))];
+    let (world, mocks) = with("nova-again", &all).await;
+    for mock in &mocks {
+        let closed = mock.out_of_band();
+        closed
+            .host_health("host-1", HostHealth::Cordoned)
+            .expect("a host");
+    }
+    let mut object = readme(
+        "my-vm",
+        made_of(json!({"nodeSelector": {"kubernetes.io/hostname": "host-1"}})),
+    );
+    object["metadata"]["annotations"] = json!({"novacron.io/provider": "one"});
+    apply(&world, object).await;
+    world
+        .until("my-vm", "found no host", |vm: &infra::VirtualMachine| {
+            let conditions = vm.status.as_ref().map(|s| s.conditions.clone());
+            let ready = conditions
+                .unwrap_or_default()
+                .into_iter()
+                .find(|c| c.type_ == "Ready");
+            ready.is_some_and(|c| c.reason == "Unschedulable")
+        })
+        .await;
+    let open = mocks[1].out_of_band();
+    open.host_health("host-1", HostHealth::Ready)
+        .expect("a host");
+    patch(
+        &world,
+        "my-vm",
+        json!({"metadata": {"annotations": {"novacron.io/provider": null}}}),
+    )
+    .await;
+    stands(&world, "my-vm", "Running").await;
+    assert_eq!(counts(&mocks), [0, 1]);
+}

@@ -16,6 +16,22 @@ impl Dispatcher {
         self.referenced(change, Kind::VMPlacementPolicy, Target::Policy, source);
     }
 
+    /// A Provider was edited: a host may be open again, or promise more.
+    pub(super) fn hosts_changed(&self, provider: &ObjectKey) {
+        for vm in self.stores.unplaced.take(provider) {
+            self.wake_vm(&vm, Urgency::Event);
+        }
+        self.wake_moves();
+    }
+
+    /// Labels of namespaces changed, by which VMs keep near to others or away from them.
+    pub fn namespaces_changed(&self) {
+        for vm in self.stores.unplaced.take_all() {
+            self.wake_vm(&vm, Urgency::Background);
+        }
+        self.wake_moves();
+    }
+
     /// VMs that found no host look again when another VM has left its place or taken one.
     pub(super) fn room_moved(&self, old: Option<&VirtualMachine>, new: Option<&VirtualMachine>) {
         if old.map(place) == new.map(place) {

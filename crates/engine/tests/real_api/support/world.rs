@@ -118,6 +118,11 @@ impl World {
         self.config.namespaces.push(namespace.to_owned());
     }
 
+    /// The manager looks after all namespaces. For a control plane that the world has for itself.
+    pub fn manages_all(&mut self) {
+        self.config.namespaces.clear();
+    }
+
     /// How many passes the manager may have in flight for one provider.
     pub fn at_most(&mut self, concurrency: usize) {
         self.config.concurrency = concurrency;

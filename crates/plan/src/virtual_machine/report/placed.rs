@@ -20,11 +20,22 @@ pub(super) fn finding(end: &PassEnd<'_>) -> Option<Finding> {
     let placement = end.record.placement.as_ref()?;
     let host = placement.host.as_ref()?;
     let why = placement.message.as_deref().unwrap_or_default();
-    let text = format!("Host {host} was chosen. {why}");
+    let text = match moved_to(end, host) {
+        Some(now) => {
+            format!("The VM is on host {now}. Host {host} was chosen when it was made. {why}")
+        }
+        None => format!("Host {host} was chosen. {why}"),
+    };
     Some(Finding::new(
         kind::PLACED,
         Truth::True,
         Reason::Placed,
         text,
     ))
+}
+
+/// Where the VM is seen, if that is not where it was put.
+fn moved_to<'a>(end: &PassEnd<'a>, chosen: &str) -> Option<&'a str> {
+    let host = end.observed.map(|vm| vm.host.as_str());
+    host.filter(|host| !host.is_empty() && *host != chosen)
 }

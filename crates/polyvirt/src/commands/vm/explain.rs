@@ -10,6 +10,9 @@ use super::options::Shown;
 use super::{Cluster, print, print_object};
 use crate::commands::table::{Cell, Colours, Paint, Table};
 
+/// Hosts of which a status tells at most.
+const SHOWN_HOSTS: usize = 32;
+
 /// Shows what the scheduler found out when it last looked for a host.
 pub async fn run(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
     let Some(vm) = cluster.find(&options.name).await? else {
@@ -67,6 +70,12 @@ fn untaken(name: &str, placement: &novacron::Unplaced, colours: Colours) -> Stri
         ]);
     }
     let _ = write!(text, "\n{}", table.render(colours));
+    if placement.hosts.len() >= SHOWN_HOSTS {
+        let _ = writeln!(
+            text,
+            "No more than {SHOWN_HOSTS} hosts and Providers are told."
+        );
+    }
     text
 }
 
@@ -95,9 +104,16 @@ fn waits_for(vm: &VirtualMachine) -> String {
 fn told(vm: &VirtualMachine, placement: &PlacementStatus, colours: Colours) -> String {
     let mut text = String::new();
     let name = vm.name_any();
-    let _ = match &placement.host {
-        Some(host) => writeln!(text, "{name} goes to host {host}."),
-        None => writeln!(
+    let seen = vm.status.as_ref().and_then(|status| status.host.as_deref());
+    let seen = seen.filter(|host| !host.is_empty());
+    let _ = match (&placement.host, seen) {
+        (Some(chosen), Some(host)) if chosen != host => writeln!(
+            text,
+            "{name} is on host {host}. Host {chosen} was chosen when it was made."
+        ),
+        (Some(host), Some(_)) => writeln!(text, "{name} is on host {host}."),
+        (Some(host), None) => writeln!(text, "{name} goes to host {host}."),
+        (None, _) => writeln!(
             text,
             "{name} has no host of Provider {}.",
             vm.spec.provider_ref.name
@@ -116,6 +132,12 @@ fn told(vm: &VirtualMachine, placement: &PlacementStatus, colours: Colours) -> S
     }
     if !placement.hosts.is_empty() {
         let _ = write!(text, "\n{}", table(placement).render(colours));
+    }
+    if placement.hosts.len() >= SHOWN_HOSTS {
+        let _ = writeln!(
+            text,
+            "No more than {SHOWN_HOSTS} hosts are told, those that fit first."
+        );
     }
     text
 }
@@ -139,7 +161,7 @@ fn table(placement: &PlacementStatus) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use polyvirt_api::infra::{HostVerdict, VirtualMachineSpec};
+    use polyvirt_api::infra::{HostVerdict, VirtualMachineSpec, VirtualMachineStatus};
 
     use super::*;
 
@@ -173,8 +195,21 @@ mod tests {
             text.contains("goes to host a.") && text.contains("2 × nvidia.com/t4"),
             "{text}"
         );
+        assert!(!text.contains("No more than"), "{text}");
+        placement.hosts = vec![verdict("a", true, "100"); SHOWN_HOSTS];
+        let text = told(&vm, &placement, Colours::Off);
+        assert!(text.contains("No more than 32 hosts are told"), "{text}");
         let text = unplaced(&vm);
         assert!(text.starts_with("No host of Provider kvm was"), "{text}");
+        vm.status = Some(VirtualMachineStatus {
+            host: Some("b".to_owned()),
+            ..VirtualMachineStatus::default()
+        });
+        let text = told(&vm, &placement, Colours::Off);
+        assert!(
+            text.starts_with("db is on host b. Host a was chosen"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub const ROOMS: &[Room] = &[
             ),
             Right::new(Role::Work, INFRA, &["vmsnapshots"], &[Create]),
             Right::new(Role::Work, CORE, &["secrets"], &[Get, List, Watch]),
+            // Whether what another namespace shares is shared with the VM's, by the labels of that.
+            Right::new(Role::Work, CORE, &["namespaces"], &[Get]),
         ],
     },
     Room {
@@ -78,6 +80,14 @@ pub const ROOMS: &[Room] = &[
         rights: &[
             Right::new(Role::Work, INFRA, &["vmmigrations"], KEPT),
             Right::new(Role::Work, INFRA, &["vmmigrations/status"], &[Patch]),
+        ],
+    },
+    Room {
+        path: "engine/src/runtime/namespaces.rs",
+        why: "VMs that are to be near to, or away from, others know those by the labels of their namespaces",
+        rights: &[
+            Right::new(Role::Cluster, CORE, &["namespaces"], &[List, Watch])
+                .with(Switch::AllNamespaces),
         ],
     },
     Room {

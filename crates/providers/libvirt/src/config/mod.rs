@@ -10,6 +10,7 @@ use std::time::Duration;
 use polyvirt_contract::grpc::ServerCheck;
 use polyvirt_disks::fetch::Reach;
 use polyvirt_provider_kit::devices::Devices;
+use polyvirt_provider_kit::labels::{self, Labels};
 
 pub use secret::Secret;
 use url::{parts, transport};
@@ -23,6 +24,7 @@ const KEYS: &[&str] = &[
     "host",
     "imageHosts",
     "instance",
+    "labels",
     "lostHosts",
     "moveAddress",
     "moveStall",
@@ -31,6 +33,7 @@ const KEYS: &[&str] = &[
     "pool",
     "scratch",
     "socket",
+    "zone",
 ];
 
 /// A machine to connect to.
@@ -96,6 +99,10 @@ pub struct LibvirtConfig {
     pub image_hosts: Reach,
     /// The host's name for placement; `None` for the one that libvirt tells.
     pub host: Option<String>,
+    /// What its operator says of the host, for placement.
+    pub labels: Labels,
+    /// The zone that the host is in; empty if nobody says.
+    pub zone: String,
     /// Tells this provider from others that use the same libvirt, in this life and the next; empty if it has no name.
     pub instance: String,
     /// Devices of the host that VMs may have.
@@ -208,6 +215,8 @@ impl LibvirtConfig {
             accel: Accel::default(),
             image_hosts: Reach::default(),
             host: None,
+            labels: Labels::default(),
+            zone: String::new(),
             instance: String::new(),
             devices: Devices::default(),
             scratch: std::env::temp_dir(),
@@ -302,6 +311,8 @@ impl LibvirtConfig {
             "network" if value.is_empty() => return Err(bad("the name of a network")),
             "host" if value.is_empty() => return Err(bad("a name for the host")),
             "host" => self.host = Some(value.to_owned()),
+            "labels" => self.labels = Labels::parse(value).ok_or_else(|| bad(labels::WANT))?,
+            "zone" => self.zone = labels::zone(value).ok_or_else(|| bad(labels::WANT_ZONE))?,
             "moveAddress" if value.is_empty() => {
                 return Err(bad("an address of the host that the other hosts reach"));
             }

@@ -112,3 +112,19 @@ fn one_endpoint_may_name_several_hosts() {
     );
     assert!(LibvirtConfig::list_from_url("qemu:///system,qemu:///x").is_err());
 }
+
+#[test]
+fn an_operator_says_what_a_host_is() {
+    let url = "qemu:///system?labels=disktype=ssd;rack=r7&zone=north";
+    let config = LibvirtConfig::from_url(url).expect("readable");
+    let labels = config.labels.beneath(BTreeMap::new());
+    assert_eq!(labels["disktype"], "ssd");
+    assert_eq!(
+        (labels["rack"].as_str(), config.zone.as_str()),
+        ("r7", "north")
+    );
+    for url in ["qemu:///system?labels=ssd", "qemu:///system?zone=a b"] {
+        let error = LibvirtConfig::from_url(url).expect_err(url);
+        assert!(matches!(error, ConfigError::BadValue { .. }), "{error}");
+    }
+}

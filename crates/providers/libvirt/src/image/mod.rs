@@ -165,9 +165,7 @@ fn id_in(image: &PreparedImage) -> &str {
 
 /// Refuses if a VM of this host needs the image, or may: one that was away from the beginning has VMs that nobody knows.
 pub(crate) async fn must_be_unused(core: &Arc<Core>, image: &PreparedImage) -> Result<()> {
-    if !core.has_told_all() {
-        core.list().await?;
-    }
+    core.know_all().await?;
     let id = id_in(image);
     let needs = |vm: &Arc<Vm>| {
         let marks = vm.config().ok().and_then(|config| config.marks);
