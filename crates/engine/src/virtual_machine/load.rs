@@ -58,6 +58,7 @@ impl<'a> Pass<'a> {
         };
         pass.resolve(&loaded, rival.map(|other| disputed(&other)).or(refusal));
         pass.load_revert();
+        pass.load_hooks();
         pass.forget_refusal();
         pass.seen = pass.told();
         if let Seen::Present(vm) = pass.seen.clone() {
