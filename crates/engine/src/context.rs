@@ -24,6 +24,7 @@ use crate::runtime::secret_names::SecretNames;
 use crate::runtime::store::Store;
 use crate::runtime::vm_index::VmIndex;
 use crate::snapshot::refusals::Refusals;
+use crate::virtual_machine::errands::Errands;
 
 /// The caches, one a kind.
 #[derive(Default)]
@@ -126,6 +127,8 @@ pub trait Observer: Send + Sync {
     fn migration(&self, change: crate::runtime::store::Change<VMMigration>);
     /// A Provider changed.
     fn provider(&self, change: crate::runtime::store::Change<Provider>);
+    /// A hook of a VirtualMachine is over.
+    fn hook_over(&self, vm: &ObjectKey);
 }
 
 /// What every pass works with.
@@ -144,6 +147,8 @@ pub struct Context {
     pub refusals: Refusals,
     /// Where VMs were put, and what providers have.
     pub placements: Placements,
+    /// Hooks at work.
+    pub(crate) errands: Errands,
     may_call: Policy,
     caller: OnceCell<Caller>,
     memos: Mutex<HashMap<ObjectKey, Memo>>,
@@ -166,6 +171,7 @@ impl Context {
             observer,
             refusals: Refusals::default(),
             placements: Placements::default(),
+            errands: Errands::default(),
             may_call: Policy::default(),
             caller: OnceCell::new(),
             memos: Mutex::default(),

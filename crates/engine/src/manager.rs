@@ -295,11 +295,22 @@ async fn drain(parts: &Arc<Parts>) {
         while parts.queue.in_flight() > 0 {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
+        hear_hooks(&parts.ctx).await;
     };
     if tokio::time::timeout(patience, idle).await.is_err() {
         tracing::warn!(
             "passes were still under way at the end; they are taken up again at the next start"
         );
+    }
+}
+
+/// Hooks that end now have their end written down, and what follows from it done.
+async fn hear_hooks(ctx: &Context) {
+    while !ctx.errands.is_empty() {
+        for vm in ctx.errands.over() {
+            virtual_machine::reconcile(ctx, &vm).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod links;
 mod moves;
+mod observer;
 mod places;
 mod snapshots;
 #[cfg(test)]
@@ -13,11 +14,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use polyvirt_api::infra::{
-    ImageProviderStatus, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMSnapshot,
-    VirtualMachine,
+    ImageProviderStatus, Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine,
 };
 
-use crate::context::{Observer, Stores};
+use crate::context::Stores;
 use crate::link::Link;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::queue::{Lane, Queue, Urgency};
@@ -371,27 +371,4 @@ impl<'a> Readiness<'a> {
 
 fn deletion_moved<K: kube::Resource>(old: &K, new: &K) -> bool {
     old.meta().deletion_timestamp != new.meta().deletion_timestamp
-}
-
-impl Observer for Dispatcher {
-    fn vm(&self, change: Change<VirtualMachine>) {
-        self.vm_changed(&change, Source::OurWrite);
-    }
-
-    fn image(&self, change: Change<VMImage>) {
-        self.image_changed(&change, Source::OurWrite);
-    }
-
-    fn snapshot(&self, change: Change<VMSnapshot>) {
-        self.snapshot_changed(&change, Source::OurWrite);
-    }
-
-    fn migration(&self, change: Change<VMMigration>) {
-        self.migration_changed(&change, Source::OurWrite);
-    }
-
-    /// A status that we wrote wakes nobody of our own.
-    fn provider(&self, change: Change<Provider>) {
-        self.tell_of_provider(&change);
-    }
 }

@@ -3,37 +3,34 @@
 use polyvirt_api::infra::{HttpGetAction, UriScheme};
 use polyvirt_plan::virtual_machine::hooks::{Again, Hook, Moment, PAUSE};
 
-use super::hook::{Ended, GUEST_RECHECK};
+use super::hook::{Ended, GUEST_RECHECK, Work};
 use super::pass::Pass;
 use crate::calls::{Answer, Call, CallError, Certificate};
 
 impl Pass<'_> {
-    pub(super) async fn call_hook(
+    pub(super) async fn call_work(
         &self,
         moment: Moment,
         get: &HttpGetAction,
         hook: &Hook,
-    ) -> Ended {
+    ) -> Result<Work, Ended> {
         let call = match (get.host.as_deref(), self.first_address()) {
             (Some(host), _) => call(get, host, Certificate::Trusted),
             (None, Some(address)) => call(get, &address, Certificate::Any),
-            (None, None) => return without_address(moment),
+            (None, None) => return Err(without_address(moment)),
         };
-        let call = match call {
-            Ok(call) => call,
-            Err(error) => return Ended::Badly(error.to_string(), Again::Useless),
-        };
-        let caller = match self.ctx.caller().await {
-            Ok(caller) => caller,
-            Err(error) => {
-                let text = format!("The ranges of the cluster's Services are not known: {error}");
-                return Ended::NotYet(text, PAUSE);
+        let call = call.map_err(|error| Ended::Badly(error.to_string(), Again::Useless))?;
+        let caller = self.ctx.caller().await.map_err(|error| {
+            let text = format!("The ranges of the cluster's Services are not known: {error}");
+            Ended::NotYet(text, PAUSE)
+        })?;
+        let (caller, patience) = (caller.clone(), hook.timeout);
+        Ok(Box::pin(async move {
+            match caller.get(&call, patience).await {
+                Ok(answer) => judged(&answer),
+                Err(error) => refused(moment, &error),
             }
-        };
-        match caller.get(&call, hook.timeout).await {
-            Ok(answer) => judged(&answer),
-            Err(error) => refused(moment, &error),
-        }
+        }))
     }
 
     fn first_address(&self) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use polyvirt_api::infra::{
     LocalRef, SnapshotAction, SnapshotConfig, SnapshotPhase, VMSnapshot, VMSnapshotSpec,
 };
@@ -9,14 +10,16 @@ use polyvirt_api::names;
 use polyvirt_contract::model::{ExecOutput, ExecRequest};
 use polyvirt_contract::{ErrorKind, Extension, ProviderError};
 use polyvirt_plan::virtual_machine::hooks::{
-    Action, Again, Hook, HookState, Moment, PAUSE, Run, Runs,
+    Action, Again, Fresh, Hook, HookState, Moment, PAUSE, Run, Runs,
 };
 use polyvirt_plan::virtual_machine::{OperationKind, Outcome, Wait, WaitFor, remaining};
 use polyvirt_plan::{Note, Reason};
 
+use super::errands::{Standing, Try, Whose};
 use super::pass::{Flow, Pass};
 use crate::cluster::ClusterError;
 use crate::runtime::key::{Key, Kind, ObjectKey};
+use crate::runtime::vm_index::provider_of;
 
 /// How often a guest is asked whose agent does not answer yet. Its address wakes us earlier.
 pub(super) const GUEST_RECHECK: Duration = Duration::from_secs(15);
@@ -24,8 +27,11 @@ pub(super) const GUEST_RECHECK: Duration = Duration::from_secs(15);
 /// Characters of a command's output that an event shows.
 const SHOWN: usize = 200;
 
+/// A try to be made beside the passes.
+pub(super) type Work = BoxFuture<'static, Ended>;
+
 /// How a try ended.
-pub(super) enum Ended {
+pub(crate) enum Ended {
     Well(String),
     Badly(String, Again),
     /// It has not been run, or is still at work.
@@ -59,15 +65,59 @@ impl Pass<'_> {
             return Flow::Continue;
         };
         let ended = match &hook.action {
-            Action::Exec(_) if moment == Moment::PreStart => {
-                let text = "A guest that does not run yet cannot run a command";
-                Ended::Badly(text.to_owned(), Again::Useless)
-            }
-            Action::Exec(command) => self.exec_hook(moment, command, &hook).await,
-            Action::HttpGet(get) => self.call_hook(moment, get, &hook).await,
             Action::Snapshot(action) => self.snapshot_hook(moment, action, &hook, &run).await,
+            Action::Exec(_) | Action::HttpGet(_) => match self.errand(moment, &hook, &run).await {
+                Some(ended) => ended,
+                // Its end wakes us. Should that be missed, we look.
+                None => return Flow::End(waiting(moment, Some(hook.timeout + PAUSE))),
+            },
         };
         self.hook_ended(moment, run, ended)
+    }
+
+    /// How a try ended that is made beside the passes, begun now if it was not; `None` while it is at work.
+    async fn errand(&self, moment: Moment, hook: &Hook, run: &Run) -> Option<Ended> {
+        let which = Try::of(moment, run);
+        match self.ctx.errands.take(&self.key, &which) {
+            Standing::AtWork => return None,
+            Standing::Over(ended) => return Some(ended),
+            Standing::Unknown => {}
+        }
+        let work = match &hook.action {
+            Action::HttpGet(get) => self.call_work(moment, get, hook).await,
+            Action::Exec(command) => self.exec_work(moment, command, hook),
+            Action::Snapshot(_) => return None,
+        };
+        let whose = Whose {
+            vm: self.key.clone(),
+            provider: provider_of(&self.vm),
+        };
+        let (observer, vm) = (self.ctx.observer.clone(), self.key.clone());
+        let wake = move || observer.hook_over(&vm);
+        match work {
+            Ok(work) => self.ctx.errands.begin(whose, which, work, wake),
+            Err(ended) => return Some(ended),
+        }
+        None
+    }
+
+    /// A try that is under way in this process was not cut short, whatever the status says of it. One for which a VM that goes
+    /// away has no use is stopped.
+    pub(super) fn load_hooks(&mut self) {
+        let Some(which) = self.ctx.errands.of(&self.key) else {
+            return;
+        };
+        if self.is_deleting() && which.moment != Moment::PreStop {
+            self.ctx.errands.stop(&self.key);
+            return;
+        }
+        let run = self.record.hooks.at(which.moment).cloned();
+        let same = run.filter(|run| Try::of(which.moment, run) == which);
+        if let Some(run) = same {
+            let fresh = Fresh::Yes;
+            let run = Run { fresh, ..run };
+            self.record.hooks.set(which.moment, Some(run));
+        }
     }
 
     fn hook_ended(&mut self, moment: Moment, run: Run, ended: Ended) -> Flow {
@@ -92,23 +142,31 @@ impl Pass<'_> {
         Flow::End(waiting(moment, Some(pause)))
     }
 
-    async fn exec_hook(&self, moment: Moment, command: &[String], hook: &Hook) -> Ended {
+    fn exec_work(&self, moment: Moment, command: &[String], hook: &Hook) -> Result<Work, Ended> {
+        if moment == Moment::PreStart {
+            let text = "A guest that does not run yet cannot run a command";
+            return Err(Ended::Badly(text.to_owned(), Again::Useless));
+        }
         let (Some(vm), Some(ready)) = (self.vm_ref(), self.ready()) else {
-            return Ended::NotYet("The provider does not answer".to_owned(), PAUSE);
+            let text = "The provider does not answer".to_owned();
+            return Err(Ended::NotYet(text, PAUSE));
         };
         if !ready.features.has(Extension::GuestExec) {
             let text = "The provider of this VM runs no commands in guests";
-            return Ended::Badly(text.to_owned(), Again::Useless);
+            return Err(Ended::Badly(text.to_owned(), Again::Useless));
         }
         let request = ExecRequest {
             command: command.to_vec(),
             stdin: bytes::Bytes::new(),
             timeout: hook.timeout,
         };
-        match ready.provider.guest_exec(&vm, request).await {
-            Ok(output) => judged(&output),
-            Err(error) => refused(moment, &error),
-        }
+        let provider = ready.provider.clone();
+        Ok(Box::pin(async move {
+            match provider.guest_exec(&vm, request).await {
+                Ok(output) => judged(&output),
+                Err(error) => refused(moment, &error),
+            }
+        }))
     }
 
     /// Taken once for one try: the name is that of its moment.
@@ -192,6 +250,7 @@ impl Pass<'_> {
 
     /// What was written of hooks was about the start or stop that is over.
     pub(super) fn forget_hooks(&mut self) {
+        self.ctx.errands.stop(&self.key);
         self.record.hooks = Runs::default();
     }
 }

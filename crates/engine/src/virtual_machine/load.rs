@@ -61,6 +61,7 @@ impl<'a> Pass<'a> {
         pass.resolve(&loaded, rival.map(|other| disputed(&other)).or(refusal));
         pass.load_revert();
         pass.keeper = pass.is_deleting().then(|| pass.find_keeper()).flatten();
+        pass.load_hooks();
         pass.forget_refusal();
         pass.seen = pass.told();
         if let Seen::Present(vm) = pass.seen.clone() {

@@ -13,6 +13,7 @@ mod act;
 mod call;
 mod change;
 mod create;
+pub(crate) mod errands;
 mod finish;
 mod hook;
 mod load;
@@ -43,6 +44,7 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
     let Some(vm) = ctx.stores.vms.get(key) else {
         ctx.remember(key, Memo::default());
         ctx.placements.forget(key);
+        ctx.errands.stop(key);
         return Next::Idle;
     };
     match ctx.memo(key).released {

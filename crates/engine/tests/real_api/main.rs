@@ -37,6 +37,7 @@ mod reconfigure;
 mod reverts;
 mod schedules;
 mod shared_objects;
+mod slow_hooks;
 mod snapshot_deletion;
 mod snapshots;
 mod support;

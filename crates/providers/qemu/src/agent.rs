@@ -10,7 +10,7 @@ use polyvirt_contract::model::{ExecOutput, ExecRequest};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use polyvirt_provider_kit::guest::{self, Quiet, Told};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 
@@ -32,6 +32,9 @@ const LOOK: Duration = Duration::from_millis(20);
 const SLOWEST_LOOK: Duration = Duration::from_millis(500);
 /// The byte by which the agent forgets what it has read so far.
 const FORGET: u8 = 0xff;
+
+/// The most that is read of what a guest says. One that says more is taken for one that went away.
+const MOST_BYTES: u64 = 32 << 20;
 
 /// Whether an answer is waited for: a guest that shuts down may not give one.
 enum Answer {
@@ -213,16 +216,24 @@ async fn exchange(vm: &Vm, command: &str, arguments: Value, answer: Answer) -> R
 }
 
 async fn talk(vm: &Vm, command: &str, arguments: Value, answer: Answer) -> Result<Value> {
-    let lost = |error: std::io::Error| {
-        let message = format!("The guest's agent cannot be reached: {error}");
-        ProviderError::new(ErrorKind::Unavailable, message)
-    };
     let folder = vm.dir.open_run()?;
-    let stream = UnixStream::connect(folder.join(AGENT_SOCKET))
-        .await
-        .map_err(lost)?;
+    let stream = UnixStream::connect(folder.join(AGENT_SOCKET)).await;
+    converse(stream.map_err(lost)?, command, arguments, answer).await
+}
+
+fn lost(error: std::io::Error) -> ProviderError {
+    let message = format!("The guest's agent cannot be reached: {error}");
+    ProviderError::new(ErrorKind::Unavailable, message)
+}
+
+async fn converse(
+    stream: UnixStream,
+    command: &str,
+    arguments: Value,
+    answer: Answer,
+) -> Result<Value> {
     let (reader, mut writer) = stream.into_split();
-    let mut reader = BufReader::new(reader);
+    let mut reader = BufReader::new(reader.take(MOST_BYTES));
     let id = command.len() as u64 ^ 0x5eed_0000;
     let sync = json!({"execute": "guest-sync-delimited", "arguments": {"id": id}});
     let mut greeting = vec![FORGET];
@@ -287,6 +298,37 @@ mod tests {
         let refused = read_answer("freeze", r#"{"error": {"desc": "disabled"}}"#);
         assert_eq!(after(&refused), Quiet::NotAsked);
         assert_eq!(after(&read_answer("freeze", "")), Quiet::Perhaps);
+    }
+
+    /// Says that and no end of line, for as long as somebody listens. Gives how many bytes it got rid of.
+    async fn chatter(stream: UnixStream, first: &str) -> u64 {
+        let (mut reader, mut writer) = stream.into_split();
+        let deaf = tokio::spawn(async move {
+            let mut heard = Vec::new();
+            reader.read_to_end(&mut heard).await
+        });
+        let mut said = 0;
+        let mut piece = first.as_bytes().to_vec();
+        while writer.write_all(&piece).await.is_ok() {
+            said += piece.len() as u64;
+            piece = vec![b'x'; 1 << 20];
+        }
+        deaf.abort();
+        said
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_never_ends_its_line_is_not_listened_to_for_ever() {
+        let id = "guest-info".len() as u64 ^ 0x5eed_0000;
+        let in_step = format!("{{\"return\": {id}}}\n{{\"return\": \"");
+        for first in ["{\"return\": \"", &in_step] {
+            let (ours, theirs) = UnixStream::pair().expect("a pair");
+            let talk = converse(ours, "guest-info", json!({}), Answer::Wait);
+            let (answer, said) = tokio::join!(talk, chatter(theirs, first));
+            let error = answer.expect_err("no answer");
+            assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+            assert!(said < 2 * MOST_BYTES, "{said} bytes were taken");
+        }
     }
 
     #[tokio::test]

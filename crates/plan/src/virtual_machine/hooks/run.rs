@@ -23,7 +23,7 @@ pub struct Runs {
 pub struct Run {
     /// How far it is.
     pub state: HookState,
-    /// Whether this very pass has written that it is tried.
+    /// Whether this very process is at it.
     pub fresh: Fresh,
     /// How often it was tried.
     pub tries: u32,
@@ -37,13 +37,13 @@ pub struct Run {
     pub next_try: Option<Timestamp>,
 }
 
-/// Whether this very pass has written that a hook is tried.
+/// Whether this very process is at a try that was written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fresh {
-    /// An earlier one did: it may have been run.
+    /// An earlier one was: it may have been run.
     #[default]
     No,
-    /// This one did.
+    /// This one is: this pass has just written it down, or the try is under way.
     Yes,
 }
 

@@ -1,0 +1,35 @@
+//! What the answers to our own writes changed, and what we have finished ourselves.
+
+use polyvirt_api::infra::{Provider, VMImage, VMMigration, VMSnapshot, VirtualMachine};
+
+use super::{Dispatcher, Source};
+use crate::context::Observer;
+use crate::runtime::key::ObjectKey;
+use crate::runtime::queue::Urgency;
+use crate::runtime::store::Change;
+
+impl Observer for Dispatcher {
+    fn vm(&self, change: Change<VirtualMachine>) {
+        self.vm_changed(&change, Source::OurWrite);
+    }
+
+    fn image(&self, change: Change<VMImage>) {
+        self.image_changed(&change, Source::OurWrite);
+    }
+
+    fn snapshot(&self, change: Change<VMSnapshot>) {
+        self.snapshot_changed(&change, Source::OurWrite);
+    }
+
+    fn migration(&self, change: Change<VMMigration>) {
+        self.migration_changed(&change, Source::OurWrite);
+    }
+
+    /// A status that we wrote wakes nobody of our own.
+    fn provider(&self, change: Change<Provider>) {
+        self.tell_of_provider(&change);
+    }
+    fn hook_over(&self, vm: &ObjectKey) {
+        self.wake_vm(vm, Urgency::Event);
+    }
+}
