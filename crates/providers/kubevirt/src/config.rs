@@ -1,6 +1,6 @@
 //! `kubevirt://in-cluster?namespace=vms`, `https://cluster.example.com:6443` and the kubeconfig that goes with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
@@ -15,6 +15,7 @@ const KEYS: &[&str] = &[
     "imageGiB",
     "imagesNamespace",
     "namespace",
+    "tolerates",
 ];
 /// Where images are kept if nothing says where.
 const IMAGES: &str = "polyvirt-images";
@@ -56,6 +57,8 @@ pub struct KubevirtConfig {
     pub connect: Duration,
     /// How long any one request may take.
     pub deadline: Duration,
+    /// Keys of taints that the VMs tolerate, as their classes say: nodes with others are closed to them.
+    pub tolerates: BTreeSet<String>,
     /// Whether the server's certificate is looked at.
     pub server_check: ServerCheck,
     kubeconfig: Option<String>,
@@ -116,6 +119,7 @@ impl KubevirtConfig {
             image_gib: IMAGE_GIB,
             connect: Duration::from_secs(5),
             deadline: Duration::from_secs(20),
+            tolerates: BTreeSet::new(),
             server_check: ServerCheck::Full,
             kubeconfig: None,
         }
@@ -159,6 +163,7 @@ impl KubevirtConfig {
                 let number = value.parse().ok().filter(|gib| (1..=10_000).contains(gib));
                 self.image_gib = number.ok_or_else(|| bad("GiB from 1 to 10000"))?;
             }
+            "tolerates" => self.tolerates = value.split(',').map(str::to_owned).collect(),
             "connectSeconds" => self.connect = seconds()?,
             "deadlineSeconds" => self.deadline = seconds()?,
             _ => return Err(ConfigError::UnknownKey(key.to_owned())),
@@ -251,6 +256,11 @@ mod tests {
         let apart = "kubevirt://in-cluster?imagesNamespace=golden&imageGiB=40";
         let apart = KubevirtConfig::from_url(apart).expect("readable").images();
         assert_eq!((apart.namespace.as_str(), apart.gib), ("golden", 40));
+        let taints = "kubevirt://in-cluster?tolerates=nvidia.com/gpu,dedicated";
+        let taints = KubevirtConfig::from_url(taints)
+            .expect("readable")
+            .tolerates;
+        assert_eq!(Vec::from_iter(taints), ["dedicated", "nvidia.com/gpu"]);
         for (url, place) in [
             ("kubevirt://kubeconfig", Place::Kubeconfig),
             ("kubevirt://", Place::Kubeconfig),

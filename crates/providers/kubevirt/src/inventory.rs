@@ -1,6 +1,6 @@
 //! Nodes, storage classes and networks of the cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::ListParams;
 use kube::core::DynamicObject;
@@ -31,7 +31,10 @@ pub(crate) async fn inventory(core: &Core) -> Result<Inventory> {
         kind: "pod".to_owned(),
     };
     Ok(Inventory {
-        hosts: nodes.iter().map(|node| host(node, &vms)).collect(),
+        hosts: nodes
+            .iter()
+            .map(|node| host(node, &vms, &core.tolerated))
+            .collect(),
         datastores: classes.iter().map(datastore).collect(),
         networks: std::iter::once(pods)
             .chain(networks.iter().map(network))
@@ -60,7 +63,7 @@ fn name(object: &DynamicObject) -> String {
     object.metadata.name.clone().unwrap_or_default()
 }
 
-fn host(node: &DynamicObject, vms: &[VmState]) -> Host {
+fn host(node: &DynamicObject, vms: &[VmState], tolerated: &BTreeSet<String>) -> Host {
     let has = |what: &str| {
         let found = text(&node.data, &format!("/status/allocatable/{what}"));
         quantity::parse(found).unwrap_or(0)
@@ -80,7 +83,7 @@ fn host(node: &DynamicObject, vms: &[VmState]) -> Host {
         memory_mib,
         memory_used_mib: mib.min(memory_mib),
         devices: devices(node),
-        health: health(node),
+        health: health(node, tolerated),
         name,
     }
 }
@@ -95,18 +98,26 @@ fn devices(node: &DynamicObject) -> BTreeMap<String, u32> {
         .collect()
 }
 
-fn health(node: &DynamicObject) -> HostHealth {
+/// A node that KubeVirt does not call fit for VMs, or that keeps off whoever does not tolerate it, takes none.
+fn health(node: &DynamicObject, tolerated: &BTreeSet<String>) -> HostHealth {
     let conditions = items(&node.data, "/status/conditions");
     let ready = conditions.iter().find(|c| text(c, "/type") == "Ready");
-    let cordoned = node.data.pointer("/spec/unschedulable");
-    let refuses = label(node, SCHEDULABLE) == Some("false");
     if ready.is_none_or(|c| text(c, "/status") != "True") {
         return HostHealth::Down;
     }
-    if cordoned.and_then(Value::as_bool) == Some(true) || refuses {
+    let cordoned = node.data.pointer("/spec/unschedulable");
+    let cordoned = cordoned.and_then(Value::as_bool) == Some(true);
+    let fit = label(node, SCHEDULABLE) == Some("true");
+    if cordoned || !fit || keeps_off(node, tolerated) {
         return HostHealth::Cordoned;
     }
     HostHealth::Ready
+}
+
+fn keeps_off(node: &DynamicObject, tolerated: &BTreeSet<String>) -> bool {
+    let taints = items(&node.data, "/spec/taints").iter();
+    let mut hard = taints.filter(|taint| text(taint, "/effect") != "PreferNoSchedule");
+    hard.any(|taint| !tolerated.contains(text(taint, "/key")))
 }
 
 /// A cluster does not tell how much room a storage class has.
@@ -123,5 +134,63 @@ fn network(nad: &DynamicObject) -> NetworkEntry {
     NetworkEntry {
         name: format!("{namespace}/{}", name(nad)),
         kind: "multus".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(labels: &Value, spec: &Value, ready: &str) -> DynamicObject {
+        let node = json!({
+            "metadata": {"name": "a", "labels": labels},
+            "spec": spec,
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        });
+        serde_json::from_value(node).expect("an object")
+    }
+
+    #[test]
+    fn only_nodes_that_vms_can_run_on_are_ready() {
+        let fit = || json!({SCHEDULABLE: "true"});
+        let taint = |key: &str, effect: &str| json!({"taints": [{"key": key, "effect": effect}]});
+        let tolerated = BTreeSet::from(["gpu".to_owned()]);
+        for (labels, spec, ready, health) in [
+            (fit(), json!({}), "True", HostHealth::Ready),
+            (fit(), json!({}), "Unknown", HostHealth::Down),
+            (
+                fit(),
+                json!({"unschedulable": true}),
+                "True",
+                HostHealth::Cordoned,
+            ),
+            (
+                json!({SCHEDULABLE: "false"}),
+                json!({}),
+                "True",
+                HostHealth::Cordoned,
+            ),
+            // Nobody of KubeVirt runs there: a control plane, a virtual node, another architecture.
+            (json!({}), json!({}), "True", HostHealth::Cordoned),
+            (
+                fit(),
+                taint("x", "NoSchedule"),
+                "True",
+                HostHealth::Cordoned,
+            ),
+            (fit(), taint("x", "NoExecute"), "True", HostHealth::Cordoned),
+            (
+                fit(),
+                taint("x", "PreferNoSchedule"),
+                "True",
+                HostHealth::Ready,
+            ),
+            (fit(), taint("gpu", "NoSchedule"), "True", HostHealth::Ready),
+        ] {
+            let node = node(&labels, &spec, ready);
+            assert_eq!(super::health(&node, &tolerated), health, "{labels} {spec}");
+        }
     }
 }

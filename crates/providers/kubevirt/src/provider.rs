@@ -80,6 +80,7 @@ impl Kubevirt {
                 tasks: Tasks::new(hub.clone(), life).with_grace(GRACE),
                 moves: Moves::default(),
                 images: config.images(),
+                tolerated: config.tolerates.clone(),
                 usage: Ledger::default(),
                 hub,
                 stop: CancellationToken::new(),

@@ -8,6 +8,7 @@ mod plug;
 mod power;
 mod reconfigure;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) tasks: Tasks,
     pub(crate) moves: Moves,
     pub(crate) images: Images,
+    /// Keys of taints that VMs tolerate.
+    pub(crate) tolerated: BTreeSet<String>,
     pub(crate) usage: Ledger,
     pub(crate) stop: CancellationToken,
 }
