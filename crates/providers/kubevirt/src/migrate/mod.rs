@@ -32,8 +32,13 @@ use crate::names;
 use crate::snapshot::served;
 use crate::vm::{Core, carried_out};
 
-/// A machine with much memory takes long.
-const PATIENCE: Duration = Duration::from_mins(60);
+/// How long KubeVirt may take to forget a move that failed.
+const FORGOTTEN: Duration = Duration::from_mins(1);
+/// How long a move is watched before it is looked at anew. There is no longest time for a move: who has asked for it says when it
+/// has been long enough, and cancels it.
+const TURN: Duration = Duration::from_mins(10);
+/// The pause after a look that failed.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// A move: of which machine, and whereto.
 struct Move {
@@ -77,7 +82,7 @@ pub(crate) async fn migrate(
     };
     begin(core, &wish, &found).await?;
     let (task, core_of_task) = (wish.place.to_string(), core.clone());
-    let begun = core.begin(&format!("migrate {task}"), |progress| async move {
+    let begun = core.begin_open(&format!("migrate {task}"), |progress| async move {
         let ended = follow(&core_of_task, &wish, &progress).await;
         // One that is left acts on nothing: the next move writes its own, or takes it away.
         if let Err(error) = policy::lift(&core_of_task, &wish.key).await {
@@ -178,7 +183,7 @@ async fn begin(core: &Core, wish: &Move, vm: &DynamicObject) -> Result<()> {
         }
         core.cluster.delete(Kind::Migration, &there).await?;
         let gone = |object: Option<&DynamicObject>| object.is_none();
-        core.until(Kind::Migration, &wish.place, PATIENCE, gone)
+        core.until(Kind::Migration, &wish.place, FORGOTTEN, gone)
             .await?;
     }
     let object = object(wish, vm);
@@ -225,8 +230,13 @@ async fn follow(core: &Core, wish: &Move, progress: &Progress) -> Result<()> {
         }
         object.is_none() || matches!(phase, "Succeeded" | "Failed")
     };
-    core.until(Kind::Migration, &wish.place, PATIENCE, over)
-        .await?;
+    while let Err(error) = core.until(Kind::Migration, &wish.place, TURN, &over).await {
+        // Who cannot look for a while does not know of an end.
+        if !error.kind.is_unanswered() || core.stop.is_cancelled() {
+            return Err(error);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
     let object = core.cluster.get(Kind::Migration, &wish.place).await?;
     let phase = object.as_ref().map(|o| text(&o.data, "/status/phase"));
     match phase {

@@ -69,6 +69,14 @@ impl Core {
         })
     }
 
+    /// The same for work whose end others decide on, however late it comes.
+    pub(crate) fn begin_open<F>(&self, key: &str, work: impl FnOnce(Progress) -> F) -> Begun
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.tasks.begin(key, work)
+    }
+
     /// The VirtualMachine that a call may change: it is there, and it is not somebody else's.
     pub(crate) async fn allowed(&self, vm: &VmRef) -> Result<(VmKey, DynamicObject)> {
         let absent = || ProviderError::not_found(format!("The VM {}", vm.id));

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use polyvirt_contract::model::{PowerState, VmState};
-use polyvirt_contract::watch::VmEvent;
-use polyvirt_contract::{ErrorKind, Provider, ProviderError};
+use polyvirt_contract::model::{MigrateVm, PowerState, VmState};
+use polyvirt_contract::watch::{TaskState, VmEvent};
+use polyvirt_contract::{ErrorKind, Provider, ProviderError, RequestId};
 use polyvirt_testkit::ControlPlane;
 
 use crate::lab::{Lab, PATIENCE, synced};
@@ -52,6 +52,42 @@ async fn a_cluster_that_cannot_be_reached_is_never_an_absent_vm() {
     plane.restart_apiserver().await.expect("back");
     let state = told_again(&lab).await;
     assert_eq!((state.id, state.power), (vm.id, PowerState::On));
+}
+
+/// A move that nobody can look at for a while goes on, and so does its task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_outlives_an_outage_of_the_api_server() {
+    let plane = ControlPlane::builder()
+        .start()
+        .await
+        .expect("a control plane");
+    let lab = Lab::on(&plane).await;
+    let vm = lab.running(lab.wish("web")).await;
+    let request = MigrateVm {
+        target_host: "no-such-node".to_owned(),
+        request: RequestId::non_empty("slow"),
+        ..MigrateVm::default()
+    };
+    let task = lab.provider.migrate(&vm, request).await.expect("accepted");
+    let task = task.expect("it is under way");
+    plane.kill_apiserver().expect("killed");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    plane.restart_apiserver().await.expect("back");
+    told_again(&lab).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let state = lab.provider.task_status(&task).await.expect("known");
+    assert!(matches!(state, TaskState::Running { .. }), "{state:?}");
+    let request = RequestId::from("slow");
+    let stopped = lab.provider.cancel_migration(&vm, &request).await;
+    stopped.expect("stopped");
+    let begin = Instant::now();
+    loop {
+        match lab.provider.task_status(&task).await.expect("known") {
+            TaskState::Failed(error) if error.kind == ErrorKind::Cancelled => return,
+            state => assert!(begin.elapsed() < PATIENCE, "{state:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// What a new stream begins with. A server that has just come up may refuse the first.
