@@ -97,17 +97,23 @@ pub(crate) async fn migrate(
 /// Stops a move: KubeVirt does so when its object is deleted.
 pub(crate) async fn cancel(core: &Core, vm: &VmRef, request: &RequestId) -> Result<()> {
     let (key, _) = core.allowed(vm).await?;
-    let instance = running(core, &key).await?;
-    let place = VmKey::new(&key.namespace, name_of(&key, &instance, request.as_str()));
-    let found = core.cluster.get(Kind::Migration, &place).await?;
-    let at_work = found
-        .filter(|object| !matches!(text(&object.data, "/status/phase"), "Succeeded" | "Failed"));
-    let Some(object) = at_work else {
+    let Some(object) = at_work(core, &key, request).await? else {
         return Err(ProviderError::not_found(format!(
             "A move for the request {request}"
         )));
     };
     core.cluster.delete(Kind::Migration, &object).await
+}
+
+/// The move that goes on for the request. One of a machine that is gone does not: KubeVirt ends it.
+async fn at_work(core: &Core, key: &VmKey, request: &RequestId) -> Result<Option<DynamicObject>> {
+    let Some(instance) = core.cluster.get(Kind::Vmi, key).await? else {
+        return Ok(None);
+    };
+    let place = VmKey::new(&key.namespace, name_of(key, &instance, request.as_str()));
+    let found = core.cluster.get(Kind::Migration, &place).await?;
+    let phase = |object: &DynamicObject| text(&object.data, "/status/phase").to_owned();
+    Ok(found.filter(|object| !matches!(phase(object).as_str(), "Succeeded" | "Failed")))
 }
 
 /// What KubeVirt cannot do cannot be wished for.

@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use polyvirt_contract::model::{MigrateVm, MigrationPhase, PowerState};
+use polyvirt_contract::model::{MigrateVm, MigrationPhase, PowerOp, PowerState};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{ErrorKind, Provider, RequestId, TaskId};
 use serde_json::json;
@@ -186,4 +186,24 @@ async fn a_machine_that_is_off_does_not_move() {
         .migration_progress(&TaskId::from("nobody"))
         .await;
     assert_eq!(unknown.expect_err("unknown").kind, ErrorKind::NotFound);
+}
+
+/// There is nothing to stop any more when the machine is off, and that is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_move_of_a_machine_that_went_off_is_over_for_who_cancels() {
+    let lab = Lab::new().await;
+    let vm = lab.running(lab.wish("web")).await;
+    let begun = lab.provider.migrate(&vm, to("no-such-node", "stuck")).await;
+    begun.expect("accepted");
+    lab.switch(&vm, PowerOp::Off, PowerState::Off).await;
+    let request = RequestId::from("stuck");
+    let asked = async {
+        // What is at work still is stopped first.
+        while lab.provider.cancel_migration(&vm, &request).await == Ok(()) {}
+        lab.provider.cancel_migration(&vm, &request).await
+    };
+    let answer = tokio::time::timeout(patience(), asked)
+        .await
+        .expect("an end");
+    assert_eq!(answer.expect_err("over").kind, ErrorKind::NotFound);
 }
