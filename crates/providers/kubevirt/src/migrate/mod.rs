@@ -9,6 +9,7 @@
 //! in between is asked again and finds it under way, or done. How it may go is said before, by a [`policy`].
 
 mod policy;
+mod tls;
 mod unbind;
 
 use std::sync::Arc;
@@ -70,6 +71,9 @@ pub(crate) async fn migrate(
         return Ok(None);
     }
     served(core, Kind::Migration, "moves between nodes").await?;
+    if request.encrypted {
+        tls::check(core).await?;
+    }
     policy::set(core, &key, &found, &request).await?;
     unbind::unbind(core, &key, &instance, &request.target_host).await?;
     let wish = Move {

@@ -7,6 +7,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use polyvirt_contract::model::{MigrateVm, MigrationPhase, PowerOp, PowerState};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{ErrorKind, Provider, RequestId, TaskId};
+use polyvirt_testkit::ControlPlane;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -206,4 +207,27 @@ async fn the_move_of_a_machine_that_went_off_is_over_for_who_cancels() {
         .await
         .expect("an end");
     assert_eq!(answer.expect_err("over").kind, ErrorKind::NotFound);
+}
+
+/// Who must have encryption does not get a move without it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_must_be_encrypted_is_refused_where_none_is() {
+    let plane = ControlPlane::builder().start().await;
+    let plane = plane.expect("a control plane");
+    let lab = Lab::on(&plane).await;
+    let vm = lab.running(lab.wish("web")).await;
+    let encrypted = |request: &str| MigrateVm {
+        encrypted: true,
+        ..to("", request)
+    };
+    let plain = |yes: bool| json!({"spec": {"configuration": {"migrations": {"disableTLS": yes}}}});
+    lab.kubevirt(plain(true)).await;
+    let refused = lab.provider.migrate(&vm, encrypted("one")).await;
+    let refused = refused.expect_err("refused");
+    assert_eq!(refused.kind, ErrorKind::Unsupported, "{refused}");
+    assert_eq!(refused.field.as_deref(), Some("encrypted"));
+    lab.kubevirt(plain(false)).await;
+    let task = lab.provider.migrate(&vm, encrypted("two")).await;
+    let end = ended(&lab, task.expect("accepted")).await;
+    assert_eq!(end, TaskState::Succeeded);
 }
