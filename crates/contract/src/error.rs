@@ -19,7 +19,7 @@ pub enum ErrorKind {
     Unauthenticated,
     /// The hypervisor knows us and says no.
     PermissionDenied,
-    /// No capacity or quota left, or too many requests.
+    /// No capacity or quota left, or too many requests: the field says which ([`ProviderError::blames_host`]).
     Exhausted,
     /// The provider or its hypervisor cannot be reached.
     Unavailable,
@@ -118,6 +118,11 @@ impl ErrorKind {
     }
 }
 
+/// The field at fault when a quota is used up: it is that of a namespace.
+const QUOTA: &str = "metadata.namespace";
+/// The field at fault when the provider cannot keep up.
+const HASTE: &str = "spec.providerRef";
+
 /// An error of a provider, the same in process and over the wire.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -162,10 +167,54 @@ impl ProviderError {
         )
     }
 
+    /// The quota of the VM's namespace is used up, wherever the VM goes.
+    #[must_use]
+    pub fn of_quota(self) -> Self {
+        self.at(QUOTA)
+    }
+
+    /// The provider asks for a pause, wherever the VM goes.
+    #[must_use]
+    pub fn of_haste(self) -> Self {
+        self.at(HASTE)
+    }
+
+    /// Whether the host refused, so that another one may take the VM. One without capacity does; a quota, or too many requests, is
+    /// no matter of hosts.
+    pub fn blames_host(&self) -> bool {
+        let field = self.field.as_deref();
+        match self.kind {
+            ErrorKind::Exhausted => !matches!(field, Some(QUOTA | HASTE)),
+            ErrorKind::Invalid => field == Some("spec.placement.host"),
+            _ => false,
+        }
+    }
+
     /// Names the field at fault.
     #[must_use]
     pub fn at(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_host_that_refused_is_passed_over() {
+        let of = |kind| ProviderError::new(kind, "No");
+        for (error, blames) in [
+            (of(ErrorKind::Exhausted), true),
+            (of(ErrorKind::Exhausted).at("spec.resources.devices"), true),
+            (of(ErrorKind::Exhausted).of_quota(), false),
+            (of(ErrorKind::Exhausted).of_haste(), false),
+            (of(ErrorKind::Invalid).at("spec.placement.host"), true),
+            (of(ErrorKind::Invalid).at("spec.disks"), false),
+            (of(ErrorKind::Unavailable), false),
+        ] {
+            assert_eq!(error.blames_host(), blames, "{error:?}");
+        }
     }
 }

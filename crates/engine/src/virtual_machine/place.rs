@@ -6,7 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{HostVerdict, PlacementStatus};
 use polyvirt_contract::model::{Chosen, CreateVm, HostDemand, HostTerm};
-use polyvirt_contract::{ErrorKind, Extension, ProviderError};
+use polyvirt_contract::{Extension, ProviderError};
 use polyvirt_placement::labels::Requirement;
 use polyvirt_placement::{Choice, NodeTerm, Refusal, Rule, Topology, Verdict, host_terms};
 use polyvirt_plan::virtual_machine::{OperationKind, Outcome, Placing};
@@ -253,10 +253,7 @@ impl Pass<'_> {
 
     /// Whether the provider refused the host that we chose. Then another is looked for, with what the hosts have now.
     pub(super) fn is_misplaced(&mut self, error: &ProviderError) -> bool {
-        let about_host = error.field.as_deref() == Some("spec.placement.host");
-        let refused =
-            error.kind == ErrorKind::Exhausted || (error.kind == ErrorKind::Invalid && about_host);
-        if !refused || self.placing() != Placing::Decided {
+        if !error.blames_host() || self.placing() != Placing::Decided {
             return false;
         }
         let placement = self.record.placement.take();

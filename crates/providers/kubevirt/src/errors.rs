@@ -95,7 +95,12 @@ pub(crate) fn answered(doing: &str, status: &Status) -> ProviderError {
         }
         _ => format!("{doing}: {text}"),
     };
-    ProviderError::new(kind, message)
+    let error = ProviderError::new(kind, message);
+    match status.code {
+        429 if kind == ErrorKind::Exhausted => error.of_haste(),
+        _ if kind == ErrorKind::Exhausted => error.of_quota(),
+        _ => error,
+    }
 }
 
 /// The account may not see a kind that VMs can do without, and so cannot have what is done with it.
@@ -209,6 +214,19 @@ mod tests {
             let error = answered("Doing", &status);
             assert_eq!(error.kind, kind, "{status:?}");
             assert!(error.message.starts_with("Doing: "), "{error}");
+        }
+    }
+
+    /// A quota and a server that asks for a pause are met on every node.
+    #[test]
+    fn no_node_is_blamed_for_what_is_so_on_all() {
+        let quota =
+            "exceeded quota: small, requested: requests.storage=10Gi, used: 5Gi, limited: 12Gi";
+        for status in [status(403, quota), status(429, "slow down")] {
+            let error = answered("Writing the claim", &status);
+            assert_eq!(error.kind, ErrorKind::Exhausted);
+            assert!(!error.blames_host(), "{error:?}");
+            assert!(error.message.contains(&status.message), "{error}");
         }
     }
 

@@ -224,7 +224,10 @@ impl World {
     /// Nodes and storage, as every cluster has them.
     pub(super) async fn furnish(&self) -> kube::Result<()> {
         for name in NODES {
-            self.put(["", "v1", "Node"], &node(name)).await?;
+            let kind = ["", "v1", "Node"];
+            self.put(kind, &node(name)).await?;
+            // A server taints nodes that are new, and nobody else is there to take that off.
+            self.put(kind, &node(name)).await?;
         }
         self.put(["storage.k8s.io", "v1", "StorageClass"], &storage_class())
             .await?;
@@ -309,6 +312,7 @@ fn node(name: &str) -> Value {
             "kubernetes.io/hostname": name,
             "kubevirt.io/schedulable": "true",
         }},
+        "spec": {"taints": []},
         "status": {
             "allocatable": {"cpu": "256", "memory": "1Ti", "pods": "2000"},
             "capacity": {"cpu": "256", "memory": "1Ti", "pods": "2000"},

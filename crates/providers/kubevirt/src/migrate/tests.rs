@@ -32,7 +32,11 @@ fn what_kubevirt_cannot_do_is_refused_by_its_field() {
         post_copy: true,
         ..live()
     };
-    assert_eq!(honour(&honoured), Ok(()), "whether moves are encrypted is asked of the cluster");
+    assert_eq!(
+        honour(&honoured),
+        Ok(()),
+        "whether moves are encrypted is asked of the cluster"
+    );
 }
 
 #[test]

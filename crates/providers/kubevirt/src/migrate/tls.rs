@@ -66,10 +66,16 @@ mod tests {
                 vec![kubevirt(json!({"disableTLS": true}))],
                 Some((ErrorKind::Unsupported, "disableTLS")),
             ),
-            (vec![], Some((ErrorKind::PermissionDenied, "could not be checked"))),
+            (
+                vec![],
+                Some((ErrorKind::PermissionDenied, "could not be checked")),
+            ),
         ] {
             let answer = judge(&found).err();
-            assert_eq!(answer.as_ref().map(|e| e.kind), refused.map(|(kind, _)| kind));
+            assert_eq!(
+                answer.as_ref().map(|e| e.kind),
+                refused.map(|(kind, _)| kind)
+            );
             let text = answer.map(|error| (error.field, error.message));
             let told = text.is_none_or(|(field, message)| {
                 let word = refused.map_or("", |(_, word)| word);

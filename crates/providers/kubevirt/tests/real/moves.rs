@@ -213,7 +213,8 @@ async fn the_move_of_a_machine_that_went_off_is_over_for_who_cancels() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_that_must_be_encrypted_is_refused_where_none_is() {
     let plane = ControlPlane::builder().start().await;
-    let lab = Lab::on(&plane.expect("a control plane")).await;
+    let plane = plane.expect("a control plane");
+    let lab = Lab::on(&plane).await;
     let vm = lab.running(lab.wish("web")).await;
     let encrypted = |request: &str| MigrateVm {
         encrypted: true,
