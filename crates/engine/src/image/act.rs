@@ -161,8 +161,9 @@ impl ImagePass<'_> {
     }
 
     async fn request(&self, spec: &VMImageSpec) -> Result<PrepareImage, String> {
-        let mut request =
-            prepare_request(self.key.object.name(), spec).map_err(|p| p.to_string())?;
+        let key = &self.key.object;
+        let request = prepare_request(key.namespace(), key.name(), spec);
+        let mut request = request.map_err(|p| p.to_string())?;
         let auth = spec
             .source
             .http

@@ -19,6 +19,7 @@ use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
 use polyvirt_provider_kit::tasks::Progress;
 use serde_json::{Value, json};
 
+use crate::access::{self, Reader};
 use crate::cluster::Others;
 use crate::kinds::{Kind, MANAGED_BY, MANAGER, VmKey, items, label, text};
 use crate::map::layout::Source;
@@ -28,16 +29,18 @@ use crate::vm::{Core, ensure_namespace};
 use crate::{errors, names, proof, quantity};
 
 /// Label of images: only what carries it is deleted.
-const IMAGE: &str = "polyvirt.io/image";
+pub(crate) const IMAGE: &str = "polyvirt.io/image";
 /// Has CDI fill the volume though no VM waits for it.
 const AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+/// The field of a VMImage that names a volume or claim.
+const DATA_VOLUME: &str = "spec.source.dataVolume";
 /// How long an image may take.
 const FETCHED: Duration = Duration::from_mins(100);
 
 /// Where an image is or comes from.
 enum Wanted {
-    /// Somebody has filled this volume.
-    There(VmKey),
+    /// Somebody has filled this volume; it is read in the name of that namespace.
+    There(VmKey, String),
     /// CDI has to fetch it.
     Fetch(ImageSource, Headers),
 }
@@ -46,7 +49,7 @@ enum Wanted {
 pub(crate) async fn prepare(core: &Arc<Core>, request: PrepareImage) -> Result<PreparedImage> {
     served(core, Kind::DataVolume, "images").await?;
     match wanted(&request)? {
-        Wanted::There(key) => there(core, &key).await,
+        Wanted::There(key, reader) => there(core, &key, &reader).await,
         Wanted::Fetch(image, headers) => fetch(core, &request, image, &headers).await,
     }
 }
@@ -70,9 +73,11 @@ fn wanted(request: &PrepareImage) -> Result<Wanted> {
         ImageOrigin::Registry { image, headers, .. } => {
             fetched(format!("docker://{image}"), headers)
         }
-        ImageOrigin::DataVolume { namespace, name } => {
-            Ok(Wanted::There(VmKey::new(namespace, name)))
-        }
+        ImageOrigin::DataVolume {
+            namespace,
+            name,
+            reader,
+        } => Ok(Wanted::There(VmKey::new(namespace, name), reader.clone())),
         _ => {
             let message =
                 "KubeVirt takes images from http, a registry or a DataVolume; give one of these";
@@ -81,14 +86,17 @@ fn wanted(request: &PrepareImage) -> Result<Wanted> {
     }
 }
 
-async fn there(core: &Core, key: &VmKey) -> Result<PreparedImage> {
+async fn there(core: &Core, key: &VmKey, reader: &str) -> Result<PreparedImage> {
+    let reader = Reader::new(reader, core.cluster.namespace.as_deref());
+    let granted = access::may_copy(core, &reader, Kind::Claim, key).await;
+    granted.map_err(|error| error.at(DATA_VOLUME))?;
     let found = core.cluster.get(Kind::DataVolume, key).await?;
     let absent = || ProviderError::not_found(format!("The DataVolume {key}"));
     match phase(&found.ok_or_else(absent)?) {
         "Succeeded" => Ok(prepared(key, None)),
         other => {
             let message = format!("The DataVolume {key} is {other:?}, not yet Succeeded");
-            Err(errors::precondition(message).at("spec.source.dataVolume"))
+            Err(errors::precondition(message).at(DATA_VOLUME))
         }
     }
 }

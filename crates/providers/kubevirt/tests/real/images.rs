@@ -114,6 +114,7 @@ async fn a_volume_of_somebody_else_is_used_and_stays() {
         of(ImageOrigin::DataVolume {
             namespace: lab.namespace.clone(),
             name: "golden".to_owned(),
+            reader: lab.namespace.clone(),
         })
     };
     let absent = lab.provider.image_prepare(theirs()).await;

@@ -23,3 +23,4 @@ mod moves;
 mod outage;
 mod refusals;
 mod rights;
+mod sharing;
