@@ -10,12 +10,13 @@
 
 use kube::core::DynamicObject;
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_disks::fetch::refuse_inside;
 
-use crate::errors;
 use crate::image::IMAGE;
 use crate::kinds::{Kind, OWNER_NAMESPACE, VmKey, annotation, label, text};
 use crate::map::layout::Source;
 use crate::vm::Core;
+use crate::{errors, proof};
 
 /// Annotation: the namespaces that may copy the object, or all objects of the Namespace that has it.
 const CLONE_TO: &str = "polyvirt.io/clone-to";
@@ -97,9 +98,23 @@ async fn copied(core: &Core, reader: &Reader, source: Source) -> Result<Source> 
     match &source {
         Source::Claim(key) => may_copy(core, reader, Kind::Claim, key).await?,
         Source::Snapshot(key) => may_copy(core, reader, Kind::VolumeSnapshot, key).await?,
-        _ => {}
+        other => may_ask(core, other).await?,
     }
     Ok(source)
+}
+
+/// Refuses a server that CDI is not to ask. It looks names up by itself and follows redirects, so this keeps out addresses, and
+/// names that lead inside wherever they are looked up; the rest is for a NetworkPolicy.
+pub(crate) async fn may_ask(core: &Core, source: &Source) -> Result<()> {
+    let address = match source {
+        Source::Http { url, .. } => url.clone(),
+        Source::Registry { url } if url.starts_with("docker://") => url.clone(),
+        // Its host is the server, as far as CDI goes.
+        Source::S3 { url } => url.replacen("s3://", "https://", 1),
+        _ => return Ok(()),
+    };
+    let asked = refuse_inside(core.images.hosts, &address).await;
+    asked.map_err(|error| proof::told(&error))
 }
 
 /// Where a DataSource leads that the reader may use.

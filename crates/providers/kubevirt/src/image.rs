@@ -107,7 +107,7 @@ async fn fetch(
     mut image: ImageSource,
     headers: &Headers,
 ) -> Result<PreparedImage> {
-    proof::settle(&mut image).await?;
+    proof::settle(&mut image, core.images.hosts).await?;
     let key = VmKey::new(&core.images.namespace, name(&image, &request.storage_hint));
     match core.cluster.get(Kind::DataVolume, &key).await? {
         Some(found) if phase(&found) == "Succeeded" => return Ok(prepared(&key, None)),
@@ -153,7 +153,6 @@ async fn begin(
     headers: &Headers,
     key: &VmKey,
 ) -> Result<()> {
-    ensure_namespace(core, &key.namespace).await?;
     let source = Source::of_image(image, &key.namespace)?;
     let of_registry = matches!(source, Source::Registry { .. });
     let secret = match of_registry {
@@ -170,6 +169,9 @@ async fn begin(
     volume["spec"] = objects::filled(&source);
     if secret.is_some() && of_registry {
         volume["spec"]["source"]["registry"]["secretRef"] = json!(key.name);
+    let asked = access::may_ask(core, &source).await;
+    asked.map_err(|error| error.at("spec.source"))?;
+    ensure_namespace(core, &key.namespace).await?;
     } else if secret.is_some() {
         volume["spec"]["source"]["http"]["secretExtraHeaders"] = json!([key.name]);
     }

@@ -221,7 +221,7 @@ pub(crate) async fn create(core: &Arc<Core>, mut request: CreateVm) -> Result<Cr
         None => None,
     };
     let known = there.is_some();
-    proof::settle(&mut request.image).await?;
+    proof::settle(&mut request.image, core.images.hosts).await?;
     let plan = Plan::read(core, request, there).await?;
     if !known && let Some(adopted) = adopt::adopt(core, &plan).await? {
         return Ok(adopted);
