@@ -53,6 +53,11 @@ impl Reader {
         }
     }
 
+    /// Where it finds what it names without a namespace.
+    pub(crate) fn home(&self) -> &str {
+        &self.home
+    }
+
     fn is_alone_in(&self, namespace: &str) -> bool {
         self.rooms == Rooms::Own && self.home == namespace && !namespace.is_empty()
     }

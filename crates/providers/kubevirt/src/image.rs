@@ -39,7 +39,7 @@ const FETCHED: Duration = Duration::from_mins(100);
 
 /// Where an image is or comes from.
 enum Wanted {
-    /// Somebody has filled this volume; it is read in the name of that namespace.
+    /// Somebody has filled this volume, or claim; it is read in the name of that namespace.
     There(VmKey, String),
     /// CDI has to fetch it.
     Fetch(ImageSource, Headers),
@@ -88,17 +88,32 @@ fn wanted(request: &PrepareImage) -> Result<Wanted> {
 
 async fn there(core: &Core, key: &VmKey, reader: &str) -> Result<PreparedImage> {
     let reader = Reader::new(reader, core.cluster.namespace.as_deref());
+    let key = &match key.namespace.as_str() {
+        "" => VmKey::new(reader.home(), &key.name),
+        _ => key.clone(),
+    };
     let granted = access::may_copy(core, &reader, Kind::Claim, key).await;
     granted.map_err(|error| error.at(DATA_VOLUME))?;
-    let found = core.cluster.get(Kind::DataVolume, key).await?;
-    let absent = || ProviderError::not_found(format!("The DataVolume {key}"));
-    match phase(&found.ok_or_else(absent)?) {
-        "Succeeded" => Ok(prepared(key, None)),
-        other => {
-            let message = format!("The DataVolume {key} is {other:?}, not yet Succeeded");
-            Err(errors::precondition(message).at(DATA_VOLUME))
+    match core.cluster.get(Kind::DataVolume, key).await? {
+        Some(volume) => filled(key, Kind::DataVolume, &volume, "Succeeded"),
+        None => {
+            let claim = core.cluster.get(Kind::Claim, key).await?;
+            let absent = format!("The DataVolume or PersistentVolumeClaim {key}");
+            let claim = claim.ok_or_else(|| ProviderError::not_found(absent).at(DATA_VOLUME))?;
+            filled(key, Kind::Claim, &claim, "Bound")
         }
     }
+}
+
+/// What somebody has made can be copied from when it is whole.
+fn filled(key: &VmKey, kind: Kind, object: &DynamicObject, whole: &str) -> Result<PreparedImage> {
+    let phase = phase(object);
+    if phase == whole {
+        return Ok(prepared(key, None));
+    }
+    let name = kind.name();
+    let message = format!("The {name} {key} is {phase:?}, not yet {whole}; it is tried again");
+    Err(errors::precondition(message).at(DATA_VOLUME))
 }
 
 async fn fetch(
@@ -154,6 +169,9 @@ async fn begin(
     key: &VmKey,
 ) -> Result<()> {
     let source = Source::of_image(image, &key.namespace)?;
+    let asked = access::may_ask(core, &source).await;
+    asked.map_err(|error| error.at("spec.source"))?;
+    ensure_namespace(core, &key.namespace).await?;
     let of_registry = matches!(source, Source::Registry { .. });
     let secret = match of_registry {
         _ if headers.0.is_empty() => None,
@@ -169,9 +187,6 @@ async fn begin(
     volume["spec"] = objects::filled(&source);
     if secret.is_some() && of_registry {
         volume["spec"]["source"]["registry"]["secretRef"] = json!(key.name);
-    let asked = access::may_ask(core, &source).await;
-    asked.map_err(|error| error.at("spec.source"))?;
-    ensure_namespace(core, &key.namespace).await?;
     } else if secret.is_some() {
         volume["spec"]["source"]["http"]["secretExtraHeaders"] = json!([key.name]);
     }

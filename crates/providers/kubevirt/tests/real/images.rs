@@ -146,6 +146,35 @@ async fn cdi_is_not_sent_to_addresses_inside() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_without_a_volume_is_an_image_of_its_own_namespace() {
+    let lab = lab().await;
+    let golden = || {
+        of(ImageOrigin::DataVolume {
+            namespace: String::new(),
+            name: "golden".to_owned(),
+            reader: lab.namespace.clone(),
+        })
+    };
+    let absent = lab.provider.image_prepare(golden()).await;
+    assert_eq!(absent.expect_err("absent").kind, ErrorKind::NotFound);
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "golden"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    lab.put("PersistentVolumeClaim", claim).await;
+    let begin = std::time::Instant::now();
+    let image = loop {
+        match lab.provider.image_prepare(golden()).await {
+            Ok(image) => break image,
+            Err(error) => assert_eq!(error.kind, ErrorKind::Precondition, "{error}"),
+        }
+        assert!(begin.elapsed() < patience(), "it is never bound");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!(image.path, format!("{}/golden", lab.namespace));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_of_somebody_else_is_used_and_stays() {
     let lab = lab().await;
     let theirs = || {
