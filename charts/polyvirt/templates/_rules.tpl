@@ -239,6 +239,14 @@
 - apiGroups: [k8s.cni.cncf.io]
   resources: [network-attachment-definitions]
   verbs: [get, list, create, patch, delete]
+# providers/kubevirt/src/access.rs
+- apiGroups: [cdi.kubevirt.io]
+  resources: [datasources]
+  verbs: [get]
+# providers/kubevirt/src/access.rs
+- apiGroups: [snapshot.storage.k8s.io]
+  resources: [volumesnapshots]
+  verbs: [get]
 # providers/kubevirt/src/subresource.rs
 - apiGroups: [subresources.kubevirt.io]
   resources: [virtualmachines/stop, virtualmachineinstances/pause, virtualmachineinstances/unpause, virtualmachineinstances/addvolume, virtualmachineinstances/removevolume]

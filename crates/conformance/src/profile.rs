@@ -73,11 +73,49 @@ impl Profile {
         self.expect = Expect::Basic;
         self
     }
+
+    /// The same with a card on each of these networks; an empty name is the hypervisor's default. Without any it stays as it is.
+    #[must_use]
+    pub fn on_networks(mut self, networks: &[String]) -> Self {
+        if !networks.is_empty() {
+            let cards = networks.iter().enumerate();
+            let cards = cards.map(|(place, network)| NicSpec {
+                network: network.clone(),
+                ..card(&format!("card{place}"))
+            });
+            self.networks = cards.collect();
+        }
+        self
+    }
 }
 
 fn card(name: &str) -> NicSpec {
     NicSpec {
         name: name.to_owned(),
         ..NicSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_are_on_the_networks_that_are_named() {
+        let on = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            let cards = Profile::simulated()
+                .on_networks(&names)
+                .networks
+                .into_iter();
+            cards
+                .map(|card| (card.name, card.network))
+                .collect::<Vec<_>>()
+        };
+        let pair = |name: &str, network: &str| (name.to_owned(), network.to_owned());
+        assert_eq!(on(&[]), [pair("first", ""), pair("second", "")]);
+        let named = on(&["", "vlan7"]);
+        assert_eq!(named, [pair("card0", ""), pair("card1", "vlan7")]);
+        assert_eq!(on(&["lan"]), [pair("card0", "lan")]);
     }
 }

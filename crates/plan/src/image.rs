@@ -1,5 +1,6 @@
 //! Images: what a source means on a provider, whether it must be brought there first, and what to tell about it.
 
+mod request;
 mod wanted;
 
 use polyvirt_api::infra::{
@@ -7,12 +8,11 @@ use polyvirt_api::infra::{
     ProviderType, VMImageSource, VMImageSpec,
 };
 use polyvirt_contract::Capabilities;
-use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, PrepareImage, Pull};
+use polyvirt_contract::model::ImageSource;
 
-use crate::problem::Problem;
-use crate::reason::Reason;
 use crate::virtual_machine::facts::ImageReadiness;
 
+pub use request::{prepare_request, reader};
 pub use wanted::{Wanted, Wish, pull, wish};
 
 /// The word that the wire uses for a format.
@@ -368,98 +368,6 @@ pub fn imported_disk(disk: &ImportedDisk) -> ImageSource {
         checksum_type: "sha256".to_owned(),
         ..ImageSource::default()
     }
-}
-
-/// The request that brings the image to a provider. Authentication is put into `headers` by the caller.
-pub fn prepare_request(name: &str, spec: &VMImageSpec) -> Result<PrepareImage, Problem> {
-    let declared = declared_source(&spec.source);
-    let check = spec.prepare.as_ref().is_none_or(|p| p.validate_checksum);
-    Ok(PrepareImage {
-        target_name: name.to_owned(),
-        origin: origin(&spec.source)?,
-        checksum: if check {
-            declared.checksum
-        } else {
-            String::new()
-        },
-        checksum_type: declared.checksum_type,
-        storage_hint: storage_hint(spec),
-        pull: Pull::default(),
-    })
-}
-
-fn storage_hint(spec: &VMImageSpec) -> String {
-    let storage = spec.prepare.as_ref().and_then(|p| p.storage.as_ref());
-    let libvirt = storage
-        .and_then(|s| s.libvirt.as_ref())
-        .and_then(|l| l.storage_pool.clone());
-    let vsphere = storage
-        .and_then(|s| s.vsphere.as_ref())
-        .and_then(|v| v.datastore.clone());
-    libvirt.or(vsphere).unwrap_or_default()
-}
-
-fn origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
-    let text = |t: &Option<String>| t.clone().unwrap_or_default();
-    if let Some(s) = &source.libvirt {
-        return Ok(ImageOrigin::Libvirt {
-            path: text(&s.path),
-            url: text(&s.url),
-            format: format_word(s.format).to_owned(),
-            storage_pool: text(&s.storage_pool),
-        });
-    }
-    if let Some(s) = &source.vsphere {
-        return Ok(ImageOrigin::Vsphere {
-            template_name: text(&s.template_name),
-            ova_url: text(&s.ova_url),
-            content_library: s
-                .content_library
-                .as_ref()
-                .map(|c| (c.library.clone(), c.item.clone(), text(&c.version))),
-        });
-    }
-    if let Some(s) = &source.http {
-        return Ok(ImageOrigin::Http {
-            url: s.url.clone(),
-            headers: Headers(s.headers.clone()),
-        });
-    }
-    if let Some(s) = &source.registry {
-        return Ok(ImageOrigin::Registry {
-            image: s.image.clone(),
-            format: format_word(s.format).to_owned(),
-            headers: Headers::default(),
-        });
-    }
-    if let Some(v) = &source.data_volume {
-        return Ok(ImageOrigin::DataVolume {
-            namespace: text(&v.namespace),
-            name: v.name.clone(),
-        });
-    }
-    proxmox_origin(source)
-}
-
-fn proxmox_origin(source: &VMImageSource) -> Result<ImageOrigin, Problem> {
-    let text = |t: &Option<String>| t.clone().unwrap_or_default();
-    let Some(s) = &source.proxmox else {
-        return Err(Problem::new(
-            Reason::InvalidSpec,
-            "spec.source",
-            "No source is given. Set one of libvirt, vsphere, proxmox, http, registry, dataVolume or blank",
-        ));
-    };
-    let format = serde_json::to_value(s.format)
-        .ok()
-        .and_then(|v| v.as_str().map(str::to_owned));
-    Ok(ImageOrigin::Proxmox {
-        template_id: s.template_id,
-        template_name: text(&s.template_name),
-        storage: text(&s.storage),
-        node: text(&s.node),
-        format: format.unwrap_or_default(),
-    })
 }
 
 #[cfg(test)]

@@ -5,8 +5,11 @@
 //!   absent ───────────► importing ───────────────► available
 //!     ▲                   │ failed, or too long
 //!     │ pause over        ▼
-//!     └──────────────── failed ── (retries used up: waits for an edit)
+//!     └──────────────── failed ── (refused: waits for an edit, or for another VM)
 //! ```
+//!
+//! The first `spec.prepare.retries` pauses are short, those after them long: a server that is away for a night is asked again in the
+//! morning. What is refused for what it is, such as a wrong checksum, would be refused again.
 //!
 //! An available one whose origin is to be looked at goes the same way, and stays available on it: what was there is used until
 //! there is something newer.
@@ -20,6 +23,10 @@ use polyvirt_contract::model::PreparedImage;
 use polyvirt_contract::{Capabilities, ImageId, TaskId};
 
 use crate::image::{Availability, Wanted, availability, fingerprint};
+
+mod failure;
+
+pub use failure::Failure;
 
 /// What to do about an image on a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +54,7 @@ pub fn image_step(
     match availability(spec, on, can, wanted) {
         Availability::NeedsPrepare => ImageStep::Prepare,
         Availability::Preparing => check(spec, on, now),
-        Availability::Failed(_) => retry(spec, on, now),
+        Availability::Failed(_) => retry(on, wanted, now),
         Availability::Usable | Availability::Refused(_) | Availability::AwaitsOthers => {
             ImageStep::Nothing
         }
@@ -75,23 +82,18 @@ fn timeout(spec: &VMImageSpec) -> SignedDuration {
     SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX)
 }
 
-fn retry(spec: &VMImageSpec, on: Option<&ImageProviderStatus>, now: Timestamp) -> ImageStep {
+fn retry(on: Option<&ImageProviderStatus>, wanted: &Wanted<'_>, now: Timestamp) -> ImageStep {
     let Some(on) = on else {
         return ImageStep::Prepare;
     };
-    let allowed = spec.prepare.as_ref().map_or(3, |p| p.retries);
-    if on.next_attempt.is_none() {
-        // Nothing was sent: whatever stood in the way may be gone.
-        return ImageStep::Prepare;
-    }
-    // Each new VM may ask again for what is newer than what there is.
-    if on.attempts.unwrap_or(0) > allowed && !on.available {
-        return ImageStep::Nothing;
-    }
-    let at = on.next_attempt.as_ref().map_or(now, |t| t.0);
-    match Duration::try_from(at.duration_since(now)) {
-        Ok(rest) if !rest.is_zero() => ImageStep::RetryAfter(rest),
-        _ => ImageStep::Prepare,
+    let planned = on.next_attempt.as_ref();
+    let planned =
+        planned.map(|at| Duration::try_from(at.0.duration_since(now)).unwrap_or_default());
+    let sooner = wanted.tried_for_news(on, now);
+    match [planned, sooner].into_iter().flatten().min() {
+        None => ImageStep::Nothing,
+        Some(Duration::ZERO) => ImageStep::Prepare,
+        Some(rest) => ImageStep::RetryAfter(rest),
     }
 }
 
@@ -207,24 +209,23 @@ pub fn forgotten(on: &ImageProviderStatus) -> ImageProviderStatus {
     }
 }
 
-/// The attempt failed.
+/// The attempt failed. What happens next is told behind the reason, if it is not soon.
 pub fn failed(
     spec: &VMImageSpec,
     on: Option<&ImageProviderStatus>,
-    why: &str,
+    failure: &Failure<'_>,
     now: Timestamp,
 ) -> ImageProviderStatus {
     let attempts = same_source(spec, on)
         .and_then(|o| o.attempts)
         .unwrap_or(0)
         .saturating_add(1);
-    let pause = Duration::from_secs(5_u64 << attempts.clamp(0, 6));
-    let next = SignedDuration::try_from(pause)
-        .ok()
-        .and_then(|p| now.checked_add(p).ok());
+    let (pause, then) = failure.outlook(spec, attempts);
+    let pause = pause.and_then(|pause| SignedDuration::try_from(pause).ok());
+    let next = pause.and_then(|pause| now.checked_add(pause).ok());
     let kept = usable(spec, on).cloned().unwrap_or_default();
     ImageProviderStatus {
-        message: Some(why.to_owned()),
+        message: Some(format!("{}{then}", failure.why())),
         fingerprint: Some(fingerprint(spec)),
         attempts: Some(attempts),
         next_attempt: next.map(Time),
@@ -236,20 +237,24 @@ pub fn failed(
     }
 }
 
-/// The provider could not be asked, for a reason that is no fault of it. Tried whenever the image is looked at.
+/// The provider could not be asked, for a reason that is no fault of it. It is due at once, and so tried whenever the image is
+/// looked at.
 pub fn blocked(
     spec: &VMImageSpec,
     on: Option<&ImageProviderStatus>,
     why: &str,
     now: Timestamp,
 ) -> ImageProviderStatus {
-    let same = on.filter(|o| o.next_attempt.is_none() && o.message.as_deref() == Some(why));
+    let due = |o: &&ImageProviderStatus| o.next_attempt == o.last_updated;
+    let same = on.filter(|o| o.message.as_deref() == Some(why)).filter(due);
     let since = same.and_then(|o| o.last_updated.clone());
+    let since = since.or(Some(Time(now)));
     ImageProviderStatus {
         attempts: Some(1),
-        next_attempt: None,
-        last_updated: since.or(Some(Time(now))),
-        ..failed(spec, usable(spec, on), why, now)
+        next_attempt: since.clone(),
+        last_updated: since,
+        message: Some(why.to_owned()),
+        ..failed(spec, usable(spec, on), &Failure::Passing(why), now)
     }
 }
 

@@ -103,3 +103,11 @@ fn firmware_counts_with_the_options() {
     assert_ne!(bios.options(), uefi.options());
     assert_eq!(desired("").options(), None);
 }
+
+#[test]
+fn tags_count_with_the_options() {
+    let (plain, mut tagged) = (desired("a"), desired("a"));
+    tagged.vm.tags = vec!["tier=gold".to_owned()];
+    let step = step(&tagged, Some(plain.shape()), plain.options());
+    assert_eq!(step, Step::Reconfigure);
+}

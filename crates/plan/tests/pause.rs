@@ -100,6 +100,29 @@ fn a_vm_is_paused_and_goes_on() {
     }
 }
 
+/// So `polyvirt vm start` can declare what is, and then On.
+#[test]
+fn a_pause_of_somebody_else_can_be_declared_where_nobody_can_pause() {
+    let case = |wanted, applied, is| Case {
+        wanted,
+        applied: Some(applied),
+        is,
+    };
+    use DesiredPower::{On, Paused};
+    let declared = step(
+        &case(Paused, On, PowerState::Suspended),
+        &[],
+        OnDrift::Report,
+    );
+    assert_eq!(declared, Step::Done(Done::Converged));
+    let goes_on = step(
+        &case(On, Paused, PowerState::Suspended),
+        &[],
+        OnDrift::Report,
+    );
+    assert_eq!(goes_on, Step::RecordChange(OperationKind::PowerOn));
+}
+
 #[test]
 fn a_pause_of_somebody_else_is_drift() {
     let paused = Case {

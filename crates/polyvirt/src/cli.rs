@@ -316,6 +316,10 @@ pub struct Conformance {
     /// The name in the provider's certificate; without it the host of the address
     #[arg(long, value_name = "NAME")]
     pub server_name: Option<String>,
+    /// A network for a card of the VMs, "" for the default one; two of them for the checks of cards, which need cards on networks
+    /// that the hypervisor has
+    #[arg(long = "network", value_name = "NAME")]
+    pub networks: Vec<String>,
     /// Ask only for what provider.v1 has, without our extensions
     #[arg(long)]
     pub basic: bool,

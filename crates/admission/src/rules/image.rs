@@ -12,7 +12,8 @@ use crate::facts::Facts;
 impl Judged for VMImage {
     fn problems(&self, _: &dyn Facts) -> Vec<Problem> {
         let name = self.metadata.name.as_deref().unwrap_or_default();
-        let request = prepare_request(name, &self.spec).err();
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        let request = prepare_request(namespace, name, &self.spec).err();
         let digests = checksum::problems("spec.source", &self.spec.source);
         request.into_iter().chain(digests).collect()
     }

@@ -192,6 +192,8 @@ pub struct ImageSource {
     pub checksum_type: String,
     /// When the URL is asked.
     pub pull: Pull,
+    /// The namespace in whose name storage of a cluster is read: that of the VMImage; empty for that of the VM.
+    pub reader: String,
 }
 
 /// A network card.

@@ -56,12 +56,14 @@ pub enum ImageOrigin {
         /// Who we are, for registries that want to know: `Authorization`.
         headers: Headers,
     },
-    /// A DataVolume of CDI.
+    /// A DataVolume of CDI, or a claim.
     DataVolume {
-        /// Namespace and name.
+        /// Its namespace; empty for that of the reader.
         namespace: String,
         /// Name.
         name: String,
+        /// The namespace of the VMImage, in whose name it is read.
+        reader: String,
     },
 }
 

@@ -69,6 +69,7 @@ pub fn image() -> ImageSource {
         checksum: "abc123".into(),
         checksum_type: "sha256".into(),
         pull: Pull::default(),
+        reader: String::new(),
     }
 }
 
@@ -225,6 +226,15 @@ pub fn origins() -> Vec<(&'static str, ImageOrigin)> {
             ImageOrigin::DataVolume {
                 namespace: "images".into(),
                 name: "ubuntu".into(),
+                reader: String::new(),
+            },
+        ),
+        (
+            "datavolume-reader",
+            ImageOrigin::DataVolume {
+                namespace: String::new(),
+                name: "ubuntu".into(),
+                reader: "team".into(),
             },
         ),
     ]

@@ -101,8 +101,9 @@ fn image() -> impl Strategy<Value = ImageSource> {
         Just(Pull::Always),
         Just(Pull::Never)
     ];
-    (text(), text(), text(), text(), text(), text(), pull).prop_map(
-        |(template_name, path, url, format, checksum, checksum_type, pull)| ImageSource {
+    let sum = (text(), text());
+    (text(), text(), text(), text(), sum, pull, text()).prop_map(
+        |(template_name, path, url, format, (checksum, checksum_type), pull, reader)| ImageSource {
             template_name,
             path,
             url,
@@ -110,6 +111,7 @@ fn image() -> impl Strategy<Value = ImageSource> {
             checksum,
             checksum_type,
             pull,
+            reader,
         },
     )
 }

@@ -63,6 +63,9 @@ async fn hardware(site: &Site) {
     reaches(site, "DOMAIN/machine/type", json!("pc-q35")).await;
     edit(site, json!({"bootOrder": ["network", "disk"]})).await;
     reaches(site, "DOMAIN/devices/disks/0/bootOrder", json!(2)).await;
+    edit(site, json!({"tags": {"tier": "gold"}})).await;
+    let tags = "/metadata/annotations/polyvirt.io~1tags";
+    reaches(site, tags, json!("tier=gold")).await;
     let card = json!([{"name": "default", "model": "e1000"}]);
     edit(site, json!({ "networks": card })).await;
     reaches(site, "DOMAIN/devices/interfaces/0/model", json!("e1000")).await;

@@ -39,7 +39,7 @@ use partial::{Partial, Shared};
 pub use error::FetchError;
 pub use partial::discard_partial;
 pub use proof::Proof;
-pub use reach::{Reach, is_inside};
+pub use reach::{Reach, is_inside, refuse_inside};
 pub use registry::Reference;
 pub use source::Source;
 

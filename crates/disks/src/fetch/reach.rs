@@ -2,12 +2,13 @@
 //! run on, or its cloud, for things that only we can see.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::error::FetchError;
-use super::source::public;
+use super::source::{Source, public};
 
 /// Which servers an image may come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +74,38 @@ pub(super) async fn check(reach: Reach, url: &Url) -> Result<(), FetchError> {
         });
     }
     Ok(())
+}
+
+/// How long a name may take to be looked up for somebody else.
+const LOOKUP: Duration = Duration::from_secs(3);
+
+/// Refuses an address that somebody else is to fetch from: whoever that is looks its name up again, and takes any of the addresses
+/// that it has. So one inside is one too many; a name that is not known here may be known there.
+pub async fn refuse_inside(reach: Reach, address: &str) -> Result<(), FetchError> {
+    let url = match Source::parse(address)? {
+        Source::Http(url) => url,
+        Source::Registry(image) => image.address()?,
+        Source::File(_) => return Ok(()),
+    };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let inside = match host.parse() {
+        Ok(address) => is_inside(address),
+        Err(_) => any_inside(host).await,
+    };
+    match (reach, inside) {
+        (Reach::Others, true) => Err(FetchError::Inside {
+            address: public(&url),
+        }),
+        _ => Ok(()),
+    }
+}
+
+async fn any_inside(host: &str) -> bool {
+    let found = tokio::time::timeout(LOOKUP, tokio::net::lookup_host((host, 0)));
+    let Ok(Ok(mut found)) = found.await else {
+        return false;
+    };
+    found.any(|place| is_inside(place.ip()))
 }
 
 /// Looks names up, and forgets answers that lead inside: a name may have another address the second time.
@@ -147,5 +180,25 @@ mod tests {
         }
         let url = Url::parse("http://10.1.2.3/a").unwrap();
         assert!(check(Reach::Others, &url).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_others_fetch_is_refused_by_its_server() {
+        for (text, refused) in [
+            ("http://169.254.169.254/latest/meta-data", true),
+            ("http://0xa9fea9fe/x", true),
+            ("https://[::ffff:169.254.169.254]/x", true),
+            ("http://localhost:8080/x", true),
+            ("docker://169.254.169.254/a/b:1", true),
+            ("docker://localhost:5000/a", true),
+            ("docker://quay.invalid/a/b:1", false),
+            ("http://10.1.2.3/a", false),
+            ("https://nowhere.invalid/a", false),
+        ] {
+            let answer = refuse_inside(Reach::Others, text).await;
+            let inside = matches!(answer, Err(FetchError::Inside { .. }));
+            assert_eq!(inside, refused, "{text}: {answer:?}");
+            assert!(refuse_inside(Reach::Anywhere, text).await.is_ok(), "{text}");
+        }
     }
 }

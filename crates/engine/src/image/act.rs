@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use kube::ResourceExt as _;
 use polyvirt_api::infra::{
     DiskImagePull, HttpAuthentication, ImageProviderStatus, VMImageSpec, VMImageStatus,
     VirtualMachine,
@@ -12,7 +13,7 @@ use polyvirt_contract::model::{ImageOrigin, PrepareImage, Pull};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
 use polyvirt_plan::image::{self, Wanted, prepare_request, provider_key, spec_on};
-use polyvirt_plan::image_step::{self, ImageStep, image_step};
+use polyvirt_plan::image_step::{self, Failure, ImageStep, image_step};
 use polyvirt_plan::{Note, Reason};
 
 use super::{ImagePass, pull_secret};
@@ -93,11 +94,12 @@ impl ImagePass<'_> {
         image_step(spec, on, &view.capabilities, wanted, self.ctx.now())
     }
 
-    /// VMs that are not made yet and want the origin to be looked at.
+    /// VMs that are not made yet and may have it fetched.
     fn waiting(&self, provider: &ObjectKey) -> Vec<Arc<VirtualMachine>> {
         let mut users = self.users();
         users.retain(|vm| {
-            provider_of(vm) == *provider && image::wish(vm).pull == DiskImagePull::Always
+            let made = vm.status.as_ref().is_some_and(|s| s.id.is_some());
+            !made && provider_of(vm) == *provider && image::wish(vm).pull != DiskImagePull::Never
         });
         users
     }
@@ -125,7 +127,7 @@ impl ImagePass<'_> {
             ImageStep::TimedOut => self.fail(
                 &spec,
                 on.as_ref(),
-                "The import took longer than spec.prepare.timeout",
+                &Failure::Passing("The import took longer than spec.prepare.timeout"),
             ),
         }
     }
@@ -161,8 +163,9 @@ impl ImagePass<'_> {
     }
 
     async fn request(&self, spec: &VMImageSpec) -> Result<PrepareImage, String> {
-        let mut request =
-            prepare_request(self.key.object.name(), spec).map_err(|p| p.to_string())?;
+        let key = &self.key.object;
+        let request = prepare_request(key.namespace(), key.name(), spec);
+        let mut request = request.map_err(|p| p.to_string())?;
         let auth = spec
             .source
             .http
@@ -278,8 +281,9 @@ impl ImagePass<'_> {
                 let more = (wanted.pull() == Pull::Always).then_some(Duration::ZERO);
                 (Some(image_step::arrived(&on, self.ctx.now())), more)
             }
+            // The provider is there and tells of it: what was away is the origin.
             Ok(TaskState::Failed(error)) => {
-                self.provider_failed(&self.meant_on(provider), Some(&on), &error)
+                self.fail(&self.meant_on(provider), Some(&on), &Failure::of(&error))
             }
             Err(error) if error.kind == ErrorKind::NotFound => {
                 (Some(image_step::forgotten(&on)), Some(Duration::ZERO))
@@ -298,16 +302,16 @@ impl ImagePass<'_> {
         if error.kind.blames_provider() {
             return (None, Some(TASK_RECHECK));
         }
-        self.fail(spec, on, &error.message)
+        self.fail(spec, on, &Failure::of(error))
     }
 
     fn fail(
         &self,
         spec: &VMImageSpec,
         on: Option<&ImageProviderStatus>,
-        why: &str,
+        failure: &Failure<'_>,
     ) -> (Option<ImageProviderStatus>, Option<Duration>) {
-        let entry = image_step::failed(spec, on, why, self.ctx.now());
+        let entry = image_step::failed(spec, on, failure, self.ctx.now());
         let pause = entry
             .next_attempt
             .as_ref()
@@ -363,8 +367,11 @@ impl ImagePass<'_> {
 }
 
 fn wanted(waiting: &[Arc<VirtualMachine>]) -> Wanted<'_> {
-    let uids = waiting.iter().map(|vm| image::wish(vm).uid);
+    let wishes = waiting.iter().map(|vm| image::wish(vm));
+    let looked_for = wishes.filter(|wish| wish.pull == DiskImagePull::Always);
+    let declared = waiting.iter().filter_map(|vm| vm.creation_timestamp());
     Wanted {
-        checked_for: uids.collect(),
+        checked_for: looked_for.map(|wish| wish.uid).collect(),
+        newest: declared.map(|time| time.0).max(),
     }
 }

@@ -123,12 +123,18 @@ fn a_prepared_copy_is_used_in_place_of_the_url() {
 #[test]
 fn the_checksum_is_left_out_when_it_is_not_to_be_checked() {
     let mut spec = http("http://a/1");
-    assert_eq!(prepare_request("i", &spec).expect("valid").checksum, "ab");
+    assert_eq!(
+        prepare_request("team", "i", &spec).expect("valid").checksum,
+        "ab"
+    );
     spec.prepare = Some(ImagePrepare {
         validate_checksum: false,
         ..ImagePrepare::default()
     });
-    assert_eq!(prepare_request("i", &spec).expect("valid").checksum, "");
+    assert_eq!(
+        prepare_request("team", "i", &spec).expect("valid").checksum,
+        ""
+    );
 }
 
 #[test]
@@ -231,11 +237,28 @@ fn only_what_a_hypervisor_takes_makes_it_import_anew() {
 fn the_storage_of_a_copy_is_that_of_its_hypervisor() {
     let spec = for_all();
     let hint = |kind| {
-        let request = prepare_request("debian", &spec_on(&spec, Some(kind)));
+        let request = prepare_request("team", "debian", &spec_on(&spec, Some(kind)));
         request.expect("a source").storage_hint
     };
     assert_eq!(hint(ProviderType::Libvirt), "vms");
     assert_eq!(hint(ProviderType::Vsphere), "ssd");
+}
+
+#[test]
+fn storage_of_a_cluster_is_read_in_the_name_of_the_image() {
+    let spec: VMImageSpec = serde_json::from_value(serde_json::json!({
+        "source": {"dataVolume": {"name": "golden"}},
+    }))
+    .expect("valid");
+    let request = prepare_request("team", "debian", &spec).expect("a source");
+    let expected = polyvirt_contract::model::ImageOrigin::DataVolume {
+        namespace: String::new(),
+        name: "golden".to_owned(),
+        reader: "team".to_owned(),
+    };
+    assert_eq!(request.origin, expected);
+    assert_eq!(reader(&spec.source, "team"), "team");
+    assert_eq!(reader(&for_all().source, "team"), "");
 }
 
 fn vm(pull: &str, id: Option<&str>) -> polyvirt_api::infra::VirtualMachine {

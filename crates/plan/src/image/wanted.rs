@@ -1,5 +1,8 @@
 //! What VMs ask of an image beyond that it is there.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use polyvirt_api::infra::{DiskImagePull, ImageProviderStatus, VirtualMachine};
 use polyvirt_contract::model::Pull;
 
@@ -8,12 +11,28 @@ use polyvirt_contract::model::Pull;
 pub struct Wanted<'a> {
     /// UIDs of those with imagePullPolicy Always: its origin is to be looked at for each of them.
     pub checked_for: Vec<&'a str>,
+    /// When the newest of all of them was declared.
+    pub newest: Option<Timestamp>,
 }
+
+/// No failure is tried again for a new VM before it is so old.
+const FRESH: Duration = Duration::from_secs(10);
 
 impl Wanted<'_> {
     pub(super) fn is_met_by(&self, on: &ImageProviderStatus) -> bool {
         let known = |uid: &&str| on.checked_for.iter().any(|checked| checked == uid);
         self.checked_for.iter().all(known)
+    }
+
+    /// When to try again for a VM that was declared since the last attempt failed; `None` if there is no such VM.
+    pub(crate) fn tried_for_news(
+        &self,
+        on: &ImageProviderStatus,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let failed = on.last_updated.as_ref()?.0;
+        let age = Duration::try_from(now.duration_since(failed)).unwrap_or_default();
+        (self.newest > Some(failed)).then(|| FRESH.saturating_sub(age))
     }
 
     /// How the provider is to be asked.

@@ -339,7 +339,10 @@ fn referenced_image(
     let name = image.metadata.name.as_deref().unwrap_or_default();
     let meant = image::spec_on(&image.spec, kind(refs));
     (
-        image::source_for_create(&meant.source, on),
+        ImageSource {
+            reader: image::reader(&meant.source, image_namespace),
+            ..image::source_for_create(&meant.source, on)
+        },
         image::readiness(name, &meant, (&key, on), refs.capabilities, image::wish(vm)),
     )
 }

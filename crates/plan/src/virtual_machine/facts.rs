@@ -1,5 +1,6 @@
 //! Everything that the planner may know. It sees no client, no clock and no raw manifest.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -317,15 +318,18 @@ pub enum ImageReadiness {
 }
 
 impl Desired {
-    /// What only the hypervisor understands, and the firmware beside it, in a form that can be compared and stored; `None` for a
-    /// class without such options.
+    /// What only the hypervisor understands, and the firmware and the tags beside it, in a form that can be compared and stored;
+    /// `None` for a class without such options.
     pub fn options(&self) -> Option<String> {
         let class = &self.vm.class;
         if class.extra_config.is_empty() {
             return None;
         }
         let secure = class.security.as_ref().is_some_and(|s| s.secure_boot);
-        let text = format!("{:?} {:?} {secure}", class.extra_config, class.firmware);
+        let mut text = format!("{:?} {:?} {secure}", class.extra_config, class.firmware);
+        if !self.vm.tags.is_empty() {
+            let _ = write!(text, " {:?}", self.vm.tags);
+        }
         Some(image::digest(&text))
     }
 

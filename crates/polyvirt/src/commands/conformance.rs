@@ -21,11 +21,10 @@ pub async fn run(options: Conformance) -> anyhow::Result<()> {
         });
     }
     let provider = grpc::connect(target).context("The address cannot be used")?;
-    let profile = if options.basic {
-        Profile::simulated().basic()
-    } else {
-        Profile::simulated()
-    };
+    let mut profile = Profile::simulated().on_networks(&options.networks);
+    if options.basic {
+        profile = profile.basic();
+    }
     let report = polyvirt_conformance::run_telling(Arc::new(provider), &profile, tell).await;
     if let Some(file) = &options.junit {
         std::fs::write(file, report.junit())

@@ -15,7 +15,7 @@ use polyvirt_api::infra::{Provider as ProviderObject, RuntimeMode, VirtualMachin
 use polyvirt_conformance::{Profile, run};
 use polyvirt_contract::Provider as _;
 use polyvirt_contract::grpc::{Pem, ServerCheck, Target, TlsFiles, connect};
-use polyvirt_contract::model::{Headers, ImageOrigin, NicSpec, PrepareImage, Pull};
+use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, NicSpec, PrepareImage, Pull};
 use polyvirt_pki::{Issued, Keyring, Lifetimes, Purpose, Subject, leaf};
 use polyvirt_testkit::kubevirt_sim::{self, Settings};
 use polyvirt_testkit::{ControlPlane, install_crds, namespace};
@@ -25,6 +25,7 @@ use crate::{PROGRAM, apply, children, manager, until};
 
 const MANAGER: &str = "polyvirt-manager";
 const HOST: &str = "provider.test";
+const IMAGE: &str = "https://images.example/conformance.qcow2";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubevirt_is_served_by_a_process_of_its_own() {
@@ -306,11 +307,15 @@ fn profile() -> Profile {
         ..NicSpec::default()
     };
     Profile {
+        image: ImageSource {
+            url: IMAGE.to_owned(),
+            ..ImageSource::default()
+        },
         networks: vec![card("first", ""), card("second", "vlan7")],
         prepare: Some(PrepareImage {
             target_name: "conformance".to_owned(),
             origin: ImageOrigin::Http {
-                url: "https://images.example/conformance.qcow2".to_owned(),
+                url: IMAGE.to_owned(),
                 headers: Headers::default(),
             },
             checksum: String::new(),

@@ -56,9 +56,9 @@ pub fn asked(request: &PrepareImage) -> Result<Asked> {
             headers: headers.0,
             ..Asked::default()
         }),
-        ImageOrigin::DataVolume { namespace, name } => {
-            Err(no_claims(&format!("{namespace}/{name}")))
-        }
+        ImageOrigin::DataVolume {
+            namespace, name, ..
+        } => Err(no_claims(&format!("{namespace}/{name}"))),
         ImageOrigin::Vsphere { .. } | ImageOrigin::Proxmox { .. } => {
             let message = "This provider takes images by path, URL or from a registry; set spec.source.libvirt, spec.source.http or spec.source.registry";
             Err(ProviderError::invalid("spec.source", message))
@@ -185,6 +185,7 @@ mod tests {
         let origin = ImageOrigin::DataVolume {
             namespace: "default".to_owned(),
             name: "disk".to_owned(),
+            reader: String::new(),
         };
         let refusals = [of(origin).err(), source_at("pvc://default/disk").err()];
         for refused in refusals {

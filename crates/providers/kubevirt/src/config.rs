@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use polyvirt_contract::grpc::ServerCheck;
+use polyvirt_disks::fetch::Reach;
 
 use crate::kubeconfig::{self, KubeconfigProblem};
 
@@ -13,6 +14,7 @@ const KEYS: &[&str] = &[
     "connectSeconds",
     "deadlineSeconds",
     "imageGiB",
+    "imageHosts",
     "imagesNamespace",
     "namespace",
     "tolerates",
@@ -35,11 +37,13 @@ pub enum Place {
     Address(String),
 }
 
-/// Where images are kept, and how much room each gets: CDI fetches into a volume that is big enough or not at all.
+/// Where images are kept, how much room each gets (CDI fetches into a volume that is big enough or not at all), and from which
+/// servers they may come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Images {
     pub(crate) namespace: String,
     pub(crate) gib: u32,
+    pub(crate) hosts: Reach,
 }
 
 /// Which cluster, and how to speak to it.
@@ -53,6 +57,8 @@ pub struct KubevirtConfig {
     pub images_namespace: Option<String>,
     /// Room for an image, in GiB.
     pub image_gib: u32,
+    /// Which servers images may come from.
+    pub image_hosts: Reach,
     /// How long a connection may take to stand.
     pub connect: Duration,
     /// How long any one request may take.
@@ -117,6 +123,7 @@ impl KubevirtConfig {
             namespace: None,
             images_namespace: None,
             image_gib: IMAGE_GIB,
+            image_hosts: Reach::Others,
             connect: Duration::from_secs(5),
             deadline: Duration::from_secs(20),
             tolerates: BTreeSet::new(),
@@ -164,6 +171,13 @@ impl KubevirtConfig {
                 self.image_gib = number.ok_or_else(|| bad("GiB from 1 to 10000"))?;
             }
             "tolerates" => self.tolerates = value.split(',').map(str::to_owned).collect(),
+            "imageHosts" => {
+                self.image_hosts = match value {
+                    "others" => Reach::Others,
+                    "any" => Reach::Anywhere,
+                    _ => return Err(bad("others or any")),
+                };
+            }
             "connectSeconds" => self.connect = seconds()?,
             "deadlineSeconds" => self.deadline = seconds()?,
             _ => return Err(ConfigError::UnknownKey(key.to_owned())),
@@ -176,6 +190,7 @@ impl KubevirtConfig {
         Images {
             namespace: said.map_or_else(|| IMAGES.to_owned(), Clone::clone),
             gib: self.image_gib,
+            hosts: self.image_hosts,
         }
     }
 
@@ -261,6 +276,9 @@ mod tests {
             .expect("readable")
             .tolerates;
         assert_eq!(Vec::from_iter(taints), ["dedicated", "nvidia.com/gpu"]);
+        assert_eq!(apart.hosts, Reach::Others);
+        let any = KubevirtConfig::from_url("kubevirt://in-cluster?imageHosts=any");
+        assert_eq!(any.expect("readable").images().hosts, Reach::Anywhere);
         for (url, place) in [
             ("kubevirt://kubeconfig", Place::Kubeconfig),
             ("kubevirt://", Place::Kubeconfig),
@@ -286,6 +304,7 @@ mod tests {
             ("kubevirt://in-cluster?deadlineSeconds=0", "from 1"),
             ("kubevirt://in-cluster?imagesNamespace=A", "namespace"),
             ("kubevirt://in-cluster?imageGiB=0", "from 1"),
+            ("kubevirt://in-cluster?imageHosts=none", "others or any"),
         ] {
             let error = KubevirtConfig::from_url(url).expect_err(url).to_string();
             assert!(error.contains(word), "{url}: {error}");

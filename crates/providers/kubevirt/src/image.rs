@@ -19,6 +19,7 @@ use polyvirt_contract::{ErrorKind, ImageId, ProviderError, Result};
 use polyvirt_provider_kit::tasks::Progress;
 use serde_json::{Value, json};
 
+use crate::access::{self, Reader};
 use crate::cluster::Others;
 use crate::kinds::{Kind, MANAGED_BY, MANAGER, VmKey, items, label, text};
 use crate::map::layout::Source;
@@ -28,16 +29,18 @@ use crate::vm::{Core, ensure_namespace};
 use crate::{errors, names, proof, quantity};
 
 /// Label of images: only what carries it is deleted.
-const IMAGE: &str = "polyvirt.io/image";
+pub(crate) const IMAGE: &str = "polyvirt.io/image";
 /// Has CDI fill the volume though no VM waits for it.
 const AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+/// The field of a VMImage that names a volume or claim.
+const DATA_VOLUME: &str = "spec.source.dataVolume";
 /// How long an image may take.
 const FETCHED: Duration = Duration::from_mins(100);
 
 /// Where an image is or comes from.
 enum Wanted {
-    /// Somebody has filled this volume.
-    There(VmKey),
+    /// Somebody has filled this volume, or claim; it is read in the name of that namespace.
+    There(VmKey, String),
     /// CDI has to fetch it.
     Fetch(ImageSource, Headers),
 }
@@ -46,7 +49,7 @@ enum Wanted {
 pub(crate) async fn prepare(core: &Arc<Core>, request: PrepareImage) -> Result<PreparedImage> {
     served(core, Kind::DataVolume, "images").await?;
     match wanted(&request)? {
-        Wanted::There(key) => there(core, &key).await,
+        Wanted::There(key, reader) => there(core, &key, &reader).await,
         Wanted::Fetch(image, headers) => fetch(core, &request, image, &headers).await,
     }
 }
@@ -70,9 +73,11 @@ fn wanted(request: &PrepareImage) -> Result<Wanted> {
         ImageOrigin::Registry { image, headers, .. } => {
             fetched(format!("docker://{image}"), headers)
         }
-        ImageOrigin::DataVolume { namespace, name } => {
-            Ok(Wanted::There(VmKey::new(namespace, name)))
-        }
+        ImageOrigin::DataVolume {
+            namespace,
+            name,
+            reader,
+        } => Ok(Wanted::There(VmKey::new(namespace, name), reader.clone())),
         _ => {
             let message =
                 "KubeVirt takes images from http, a registry or a DataVolume; give one of these";
@@ -81,16 +86,34 @@ fn wanted(request: &PrepareImage) -> Result<Wanted> {
     }
 }
 
-async fn there(core: &Core, key: &VmKey) -> Result<PreparedImage> {
-    let found = core.cluster.get(Kind::DataVolume, key).await?;
-    let absent = || ProviderError::not_found(format!("The DataVolume {key}"));
-    match phase(&found.ok_or_else(absent)?) {
-        "Succeeded" => Ok(prepared(key, None)),
-        other => {
-            let message = format!("The DataVolume {key} is {other:?}, not yet Succeeded");
-            Err(errors::precondition(message).at("spec.source.dataVolume"))
+async fn there(core: &Core, key: &VmKey, reader: &str) -> Result<PreparedImage> {
+    let reader = Reader::new(reader, core.cluster.namespace.as_deref());
+    let key = &match key.namespace.as_str() {
+        "" => VmKey::new(reader.home(), &key.name),
+        _ => key.clone(),
+    };
+    let granted = access::may_copy(core, &reader, Kind::Claim, key).await;
+    granted.map_err(|error| error.at(DATA_VOLUME))?;
+    match core.cluster.get(Kind::DataVolume, key).await? {
+        Some(volume) => filled(key, Kind::DataVolume, &volume, "Succeeded"),
+        None => {
+            let claim = core.cluster.get(Kind::Claim, key).await?;
+            let absent = format!("The DataVolume or PersistentVolumeClaim {key}");
+            let claim = claim.ok_or_else(|| ProviderError::not_found(absent).at(DATA_VOLUME))?;
+            filled(key, Kind::Claim, &claim, "Bound")
         }
     }
+}
+
+/// What somebody has made can be copied from when it is whole.
+fn filled(key: &VmKey, kind: Kind, object: &DynamicObject, whole: &str) -> Result<PreparedImage> {
+    let phase = phase(object);
+    if phase == whole {
+        return Ok(prepared(key, None));
+    }
+    let name = kind.name();
+    let message = format!("The {name} {key} is {phase:?}, not yet {whole}; it is tried again");
+    Err(errors::precondition(message).at(DATA_VOLUME))
 }
 
 async fn fetch(
@@ -99,7 +122,7 @@ async fn fetch(
     mut image: ImageSource,
     headers: &Headers,
 ) -> Result<PreparedImage> {
-    proof::settle(&mut image).await?;
+    proof::settle(&mut image, core.images.hosts).await?;
     let key = VmKey::new(&core.images.namespace, name(&image, &request.storage_hint));
     match core.cluster.get(Kind::DataVolume, &key).await? {
         Some(found) if phase(&found) == "Succeeded" => return Ok(prepared(&key, None)),
@@ -145,8 +168,10 @@ async fn begin(
     headers: &Headers,
     key: &VmKey,
 ) -> Result<()> {
-    ensure_namespace(core, &key.namespace).await?;
     let source = Source::of_image(image, &key.namespace)?;
+    let asked = access::may_ask(core, &source).await;
+    asked.map_err(|error| error.at("spec.source"))?;
+    ensure_namespace(core, &key.namespace).await?;
     let of_registry = matches!(source, Source::Registry { .. });
     let secret = match of_registry {
         _ if headers.0.is_empty() => None,

@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     Vmi,
     Claim,
     DataVolume,
+    DataSource,
+    VolumeSnapshot,
     Secret,
     Namespace,
     Node,
@@ -87,6 +89,13 @@ impl Kind {
             ],
             Self::Claim => ["", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"],
             Self::DataVolume => ["cdi.kubevirt.io", "v1beta1", "DataVolume", "datavolumes"],
+            Self::DataSource => ["cdi.kubevirt.io", "v1beta1", "DataSource", "datasources"],
+            Self::VolumeSnapshot => [
+                "snapshot.storage.k8s.io",
+                "v1",
+                "VolumeSnapshot",
+                "volumesnapshots",
+            ],
             Self::Secret => ["", "v1", "Secret", "secrets"],
             Self::Namespace => ["", "v1", "Namespace", "namespaces"],
             Self::Node => ["", "v1", "Node", "nodes"],
@@ -151,6 +160,7 @@ impl Kind {
                 &["get", "list"]
             }
             Self::Namespace => &["get", "create", "patch"],
+            Self::DataSource | Self::VolumeSnapshot => &["get"],
             Self::PodMetrics => &["list"],
             _ => &["get", "list", "watch", "create", "patch", "delete"],
         }

@@ -10,6 +10,7 @@
 //! The VirtualMachine is the anchor of all that belongs to a VM: it is made first and marked as being made, claims, volumes
 //! and Secrets are owned by it, and it goes first. So a VM is there or not, whenever the provider dies.
 
+mod access;
 mod books;
 mod check;
 mod clone;

@@ -2,30 +2,37 @@
 
 use polyvirt_contract::model::ImageSource;
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
-use polyvirt_disks::fetch::{FetchError, Fetcher, Options, Proof, Source};
+use polyvirt_disks::fetch::{FetchError, Fetcher, Options, Proof, Reach, Source};
+
+const CHECKSUM: &str = "spec.source.checksum";
 
 /// Puts the digest of the day where the address of its list was.
-pub(crate) async fn settle(image: &mut ImageSource) -> Result<()> {
-    let invalid = |text: String| ProviderError::invalid("spec.source.checksum", text);
+pub(crate) async fn settle(image: &mut ImageSource, reach: Reach) -> Result<()> {
+    let invalid = |text: String| ProviderError::invalid(CHECKSUM, text);
     let proof = Proof::parse(&image.checksum_type, &image.checksum);
     let Some(proof @ Proof::List { .. }) = proof.map_err(|e| invalid(e.to_string()))? else {
         return Ok(());
     };
     let source = Source::parse(&image.url).map_err(|e| invalid(e.to_string()))?;
-    let fetcher = Fetcher::new(Options::default()).map_err(|e| told(&e))?;
+    let options = Options {
+        reach,
+        ..Options::default()
+    };
+    let fetcher = Fetcher::new(options).map_err(|e| told(&e).at(CHECKSUM))?;
     let digest = fetcher.expected(&proof, &source).await;
-    let digest = digest.map_err(|e| told(&e))?;
+    let digest = digest.map_err(|e| told(&e).at(CHECKSUM))?;
     digest.hex().clone_into(&mut image.checksum);
     Ok(())
 }
 
-fn told(error: &FetchError) -> ProviderError {
+/// A failure on the way to a server.
+pub(crate) fn told(error: &FetchError) -> ProviderError {
     let kind = if error.is_retryable() {
         ErrorKind::Unavailable
     } else {
         ErrorKind::Invalid
     };
-    ProviderError::new(kind, error.to_string()).at("spec.source.checksum")
+    ProviderError::new(kind, error.to_string())
 }
 
 #[cfg(test)]
@@ -45,10 +52,12 @@ mod tests {
         let digest = "ab".repeat(32);
         for same in ["", digest.as_str()] {
             let mut given = image(same);
-            settle(&mut given).await.expect("nothing to read");
+            settle(&mut given, Reach::Others)
+                .await
+                .expect("nothing to read");
             assert_eq!(given.checksum, same);
         }
-        let inside = settle(&mut image("http://127.0.0.1:1/SHA256SUMS")).await;
+        let inside = settle(&mut image("http://127.0.0.1:1/SHA256SUMS"), Reach::Others).await;
         let inside = inside.expect_err("this machine is not asked");
         assert_eq!(inside.kind, ErrorKind::Invalid);
         assert!(inside.message.contains("is not asked"), "{inside}");

@@ -5,6 +5,7 @@ use kube::core::DynamicObject;
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use serde_json::{Value, json};
 
+use crate::access::{self, Reader};
 use crate::cluster::{Cluster, Others};
 use crate::errors;
 use crate::facts::claim_bytes;
@@ -12,14 +13,21 @@ use crate::kinds::{IDENTITY, Kind, VmKey, annotation, items, label, text};
 use crate::map::layout::{Claim, Disk, Layout, Source};
 use crate::map::objects::{Anchor, Shape, seed_name};
 use crate::quantity;
+use crate::vm::Core;
 
 /// How often a claim is changed against somebody who changes it at the same time.
 const ATTEMPTS: usize = 5;
 /// The annotation of the class that claims without one get.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
-/// Makes the claim or volume of a disk, unless it is there.
-pub(crate) async fn provide(cluster: &Cluster, anchor: &Anchor<'_>, disk: &Disk) -> Result<()> {
+/// Makes the claim or volume of a disk, unless it is there. What it is made from is read in the name of `reader`.
+pub(crate) async fn provide(
+    core: &Core,
+    anchor: &Anchor<'_>,
+    disk: &Disk,
+    reader: &Reader,
+) -> Result<()> {
+    let cluster = &core.cluster;
     let key = VmKey::new(&anchor.key.namespace, disk.claim.name());
     let kind = match disk.source {
         Source::Empty => Kind::Claim,
@@ -34,7 +42,11 @@ pub(crate) async fn provide(cluster: &Cluster, anchor: &Anchor<'_>, disk: &Disk)
         return usable(anchor, disk, &there);
     }
     let shape = shape(cluster, disk).await?;
-    let (kind, object) = anchor.disk(disk, &shape);
+    let made = Disk {
+        source: access::granted(core, reader, &disk.source).await?,
+        ..disk.clone()
+    };
+    let (kind, object) = anchor.disk(&made, &shape);
     match cluster.apply(kind, &object, Others::Respect).await {
         // Another request for the same VM may have been quicker.
         Err(error) if error.kind == ErrorKind::Precondition => {

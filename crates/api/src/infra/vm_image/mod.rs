@@ -288,7 +288,8 @@ pub struct ImageProviderStatus {
     /// How often the import was tried since the last success or change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i32>,
-    /// When a failed import is tried again.
+    /// When a failed import is tried again. Absent if it was refused: then a change of the image or another VM that wants it
+    /// is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<Time>,
     /// UIDs of VirtualMachines with imagePullPolicy Always for which the origin was looked at, until they are made.

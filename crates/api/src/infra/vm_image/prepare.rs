@@ -17,7 +17,7 @@ pub struct ImagePrepare {
     pub validate_checksum: bool,
     /// How long an import may take. Defaults to 30m.
     pub timeout: GoDuration,
-    /// How often a failed import is tried again. Defaults to 3.
+    /// How often a failed import is tried again within minutes; then it is every 10 to 30 minutes. Defaults to 3.
     #[schemars(range(min = 0, max = 10))]
     pub retries: i32,
     /// Whether providers are asked once more for an image that they have. Defaults to false.

@@ -20,6 +20,8 @@ pub(super) struct ImageJson<'a> {
     checksum_type: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pull_policy: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reader: &'a str,
 }
 
 impl<'a> From<&'a ImageSource> for ImageJson<'a> {
@@ -32,6 +34,7 @@ impl<'a> From<&'a ImageSource> for ImageJson<'a> {
             checksum: &image.checksum,
             checksum_type: &image.checksum_type,
             pull_policy: pull_word(image.pull),
+            reader: &image.reader,
         }
     }
 }
@@ -55,6 +58,7 @@ pub(super) fn image_of(image: &Object<'_>) -> Result<ImageSource, ProviderError>
         checksum: image.text("checksum")?,
         checksum_type: image.text("checksumType")?,
         pull: pull_of(image)?,
+        reader: image.text("reader")?,
     })
 }
 

@@ -70,6 +70,8 @@ struct OriginJson<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
+    reader: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     format: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     storage_pool: &'a str,
@@ -180,9 +182,14 @@ fn origin_json(origin: &ImageOrigin) -> OriginJson<'_> {
             headers: given(headers),
             ..none
         },
-        ImageOrigin::DataVolume { namespace, name } => OriginJson {
+        ImageOrigin::DataVolume {
             namespace,
             name,
+            reader,
+        } => OriginJson {
+            namespace,
+            name,
+            reader,
             ..none
         },
     }
@@ -318,5 +325,6 @@ fn data_volume_of(object: &Object<'_>) -> Result<ImageOrigin> {
     Ok(ImageOrigin::DataVolume {
         namespace: object.text("namespace")?,
         name: object.text("name")?,
+        reader: object.text("reader")?,
     })
 }

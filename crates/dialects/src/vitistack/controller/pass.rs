@@ -291,12 +291,28 @@ impl<'a> Pass<'a> {
         lowered: &Lowered,
         there: Option<Arc<VirtualMachine>>,
     ) -> Result<Arc<VirtualMachine>, Stop> {
+        let late = late_data(there.as_deref(), &lowered.vm);
         match made::apply(&self.controller.desk, &lowered.vm, there).await {
-            Ok(vm) => Ok(vm),
+            Ok(vm) => {
+                if let Some(note) = late {
+                    let about = About::of(Kind::Machine, &*self.machine);
+                    self.controller.desk.event(&about, note);
+                }
+                Ok(vm)
+            }
             Err(ClusterError::Invalid(why)) => Err(Trouble::Refused(why).into()),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What to say of an edit that the guest does not read any more.
+fn late_data(there: Option<&VirtualMachine>, wanted: &VirtualMachine) -> Option<Note> {
+    let there = there.filter(|vm| presence(Some(vm)) == Presence::There)?;
+    let same = there.spec.user_data == wanted.spec.user_data
+        && there.spec.network_data == wanted.spec.network_data;
+    let text = "spec.cloudInit has changed. A guest reads it at its first boot only, so this one keeps what it has; delete the Machine and make it anew to have it read";
+    (!same).then(|| Note::warning(Reason::FieldsIgnored, text))
 }
 
 /// What was written before for KubeVirt.
@@ -351,5 +367,34 @@ impl From<Trouble> for Stop {
 impl From<ClusterError> for Stop {
     fn from(error: ClusterError) -> Self {
         Self::Cluster(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_edit_that_no_guest_reads_is_told() {
+        let vm = |data: &str, id: Option<&str>| -> VirtualMachine {
+            let data = json!({"cloudInit": {"inline": data}});
+            serde_json::from_value(json!({
+                "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine", "metadata": {},
+                "spec": {"providerRef": {"name": "p"}, "userData": data}, "status": {"id": id},
+            }))
+            .expect("a VM")
+        };
+        let wanted = vm("b", None);
+        for (there, told) in [
+            (None, false),
+            (Some(vm("a", None)), false),
+            (Some(vm("a", Some("team/web"))), true),
+            (Some(vm("b", Some("team/web"))), false),
+        ] {
+            let note = late_data(there.as_ref(), &wanted);
+            assert_eq!(note.is_some(), told, "{there:?}");
+        }
     }
 }

@@ -72,6 +72,11 @@ impl Reference {
         &self.server
     }
 
+    /// Where it is asked for first.
+    pub(in crate::fetch) fn address(&self) -> Result<Url, FetchError> {
+        self.manifest(&self.pin)
+    }
+
     /// What a token must allow.
     pub(super) fn scope(&self) -> String {
         format!("repository:{}:pull", self.path)

@@ -48,6 +48,19 @@ pub const ROOMS: &[Room] = &[
         ],
     },
     Room {
+        path: "providers/kubevirt/src/access.rs",
+        why: "what disks are copies of: where DataSources lead, and what their owners share with others",
+        rights: &[
+            right(Role::Work, "cdi.kubevirt.io", &["datasources"], &[Get]),
+            right(
+                Role::Work,
+                "snapshot.storage.k8s.io",
+                &["volumesnapshots"],
+                &[Get],
+            ),
+        ],
+    },
+    Room {
         path: "providers/kubevirt/src/subresource.rs",
         why: "what KubeVirt does at once: a stop, a pause, a disk for a guest that runs, a console",
         rights: &[

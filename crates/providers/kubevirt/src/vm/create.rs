@@ -22,12 +22,13 @@ use polyvirt_contract::model::{CreateVm, Created};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use serde_json::{Value, json};
 
+use crate::access::{self, Reader};
 use crate::cluster::Others;
 use crate::errors;
 use crate::kinds::{CREATING, Kind, MANAGED_BY, MANAGER, VmKey, annotation, owner, text};
 use crate::map::cards::{Card, cards};
 use crate::map::cloud_init::Seed;
-use crate::map::layout::{Layout, Source};
+use crate::map::layout::{Disk, Layout, Source};
 use crate::map::objects::{self, Anchor, Marks};
 use crate::map::seat::Seat;
 use crate::map::to_kubevirt::{Hot, Making, Run, Wish};
@@ -133,6 +134,25 @@ impl Plan {
         }
     }
 
+    /// In whose name the source of a disk is read: that of the VM, or of the VMImage that its first disk is made from.
+    fn reader(&self, core: &Core, disk: &Disk) -> Reader {
+        let (image, owner) = (&self.request.image.reader, self.request.owner.as_ref());
+        let of_image = disk.volume == self.layout.root.volume && !image.is_empty();
+        let own = owner.map_or(&self.key.namespace, |owner| &owner.namespace);
+        let namespace = if of_image { image } else { own };
+        Reader::new(namespace, core.cluster.namespace.as_deref())
+    }
+
+    /// Refuses a source that the VM may not have, before anything of it is made.
+    async fn may_be_made(&self, core: &Core) -> Result<()> {
+        for disk in self.layout.all() {
+            let reader = self.reader(core, disk);
+            let granted = access::granted(core, &reader, &disk.source).await;
+            granted.map_err(|error| error.at("spec.image"))?;
+        }
+        Ok(())
+    }
+
     /// Makes what belongs to the VM and is not there; volumes that have their claims keep them.
     pub(crate) async fn provide(
         &self,
@@ -149,7 +169,7 @@ impl Plan {
             .all()
             .filter(|disk| !there.contains(&disk.volume))
         {
-            storage::provide(&core.cluster, &anchor, disk).await?;
+            storage::provide(core, &anchor, disk, &self.reader(core, disk)).await?;
         }
         self.provide_networks(core).await
     }
@@ -203,7 +223,7 @@ pub(crate) async fn create(core: &Arc<Core>, mut request: CreateVm) -> Result<Cr
         None => None,
     };
     let known = there.is_some();
-    proof::settle(&mut request.image).await?;
+    proof::settle(&mut request.image, core.images.hosts).await?;
     let plan = Plan::read(core, request, there).await?;
     if !known && let Some(adopted) = adopt::adopt(core, &plan).await? {
         return Ok(adopted);
@@ -216,6 +236,9 @@ pub(crate) async fn create(core: &Arc<Core>, mut request: CreateVm) -> Result<Cr
         }
     }
     storage::classes_exist(&core.cluster, &plan.layout).await?;
+    if live.is_none() {
+        plan.may_be_made(core).await?;
+    }
     make(core, &plan, live.as_ref()).await?;
     let id = plan.key.id();
     let (name, core_of_task) = (format!("create {id}"), core.clone());

@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use polyvirt_conformance::{Profile, run};
-use polyvirt_contract::model::{Headers, ImageOrigin, NicSpec, PrepareImage, Pull};
+use polyvirt_contract::model::{Headers, ImageOrigin, ImageSource, NicSpec, PrepareImage, Pull};
 
 use crate::lab::{Lab, patience};
+
+const IMAGE: &str = "https://images.example/conformance.qcow2";
 
 pub fn profile() -> Profile {
     let card = |name: &str, network: &str| NicSpec {
@@ -14,11 +16,15 @@ pub fn profile() -> Profile {
         ..NicSpec::default()
     };
     Profile {
+        image: ImageSource {
+            url: IMAGE.to_owned(),
+            ..ImageSource::default()
+        },
         networks: vec![card("first", ""), card("second", "vlan7")],
         prepare: Some(PrepareImage {
             target_name: "conformance".to_owned(),
             origin: ImageOrigin::Http {
-                url: "https://images.example/conformance.qcow2".to_owned(),
+                url: IMAGE.to_owned(),
                 headers: Headers::default(),
             },
             checksum: String::new(),

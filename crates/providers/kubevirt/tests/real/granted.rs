@@ -26,6 +26,14 @@ const UNSEEN: &[(&str, &str)] = &[
         "CDI asks whether the account has it, when a disk is a copy of one in another namespace",
     ),
     (
+        "cdi.kubevirt.io/datasources get",
+        "disks that are copies of what a DataSource points to; the tests of sharing see it",
+    ),
+    (
+        "snapshot.storage.k8s.io/volumesnapshots get",
+        "disks that are copies of VolumeSnapshots of others, of which the simulator has none",
+    ),
+    (
         "snapshot.kubevirt.io/virtualmachinerestores watch",
         "who waits for a restore that is not over at the first look",
     ),

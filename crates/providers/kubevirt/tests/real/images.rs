@@ -108,12 +108,80 @@ async fn an_image_that_cannot_be_fetched_is_told_and_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cdi_is_not_sent_to_addresses_inside() {
+    let lab = lab().await;
+    let inside = "http://169.254.169.254/latest/meta-data";
+    let registry = of(ImageOrigin::Registry {
+        image: "127.0.0.1:5000/a/b:1".to_owned(),
+        format: String::new(),
+        headers: Headers::default(),
+    });
+    for request in [http(inside, Headers::default()), registry] {
+        let refused = lab.provider.image_prepare(request).await;
+        let refused = refused.expect_err("inside");
+        assert_eq!(refused.kind, ErrorKind::Invalid, "{refused}");
+        assert!(refused.message.contains("imageHosts=any"), "{refused}");
+    }
+    let wish = |url: &str| {
+        let mut wish = lab.wish("web");
+        wish.image = ImageSource {
+            url: url.to_owned(),
+            ..ImageSource::default()
+        };
+        wish
+    };
+    for url in [
+        inside,
+        "docker://localhost/a",
+        "s3://169.254.169.254/latest/meta-data",
+    ] {
+        let refused = lab.provider.create(wish(url)).await;
+        let refused = refused.expect_err("inside");
+        assert_eq!(refused.kind, ErrorKind::Invalid, "{refused}");
+    }
+    assert!(lab.names("DataVolume").await.is_empty());
+    assert!(lab.names("VirtualMachine").await.is_empty());
+    let trusting = lab.another("kubevirt://kubeconfig?imageHosts=any").await;
+    trusting.create(wish(inside)).await.expect("allowed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_without_a_volume_is_an_image_of_its_own_namespace() {
+    let lab = lab().await;
+    let golden = || {
+        of(ImageOrigin::DataVolume {
+            namespace: String::new(),
+            name: "golden".to_owned(),
+            reader: lab.namespace.clone(),
+        })
+    };
+    let absent = lab.provider.image_prepare(golden()).await;
+    assert_eq!(absent.expect_err("absent").kind, ErrorKind::NotFound);
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "golden"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    lab.put("PersistentVolumeClaim", claim).await;
+    let begin = std::time::Instant::now();
+    let image = loop {
+        match lab.provider.image_prepare(golden()).await {
+            Ok(image) => break image,
+            Err(error) => assert_eq!(error.kind, ErrorKind::Precondition, "{error}"),
+        }
+        assert!(begin.elapsed() < patience(), "it is never bound");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!(image.path, format!("{}/golden", lab.namespace));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_of_somebody_else_is_used_and_stays() {
     let lab = lab().await;
     let theirs = || {
         of(ImageOrigin::DataVolume {
             namespace: lab.namespace.clone(),
             name: "golden".to_owned(),
+            reader: lab.namespace.clone(),
         })
     };
     let absent = lab.provider.image_prepare(theirs()).await;

@@ -267,7 +267,7 @@ impl Lab {
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
             "PersistentVolumeClaim" | "Secret" => ("", "v1"),
-            "DataVolume" => ("cdi.kubevirt.io", "v1beta1"),
+            "DataVolume" | "DataSource" => ("cdi.kubevirt.io", "v1beta1"),
             "NetworkAttachmentDefinition" => ("k8s.cni.cncf.io", "v1"),
             "VirtualMachineInstancetype" | "VirtualMachinePreference" => {
                 ("instancetype.kubevirt.io", "v1beta1")

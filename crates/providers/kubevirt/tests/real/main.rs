@@ -24,3 +24,4 @@ mod outage;
 mod placed;
 mod refusals;
 mod rights;
+mod sharing;

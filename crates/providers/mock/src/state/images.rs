@@ -262,7 +262,11 @@ fn source(origin: &ImageOrigin) -> Result<String> {
         } => template_id.map_or_else(|| template_name.clone(), |id| id.to_string()),
         ImageOrigin::Http { url, .. } => url.clone(),
         ImageOrigin::Registry { image, .. } => image.clone(),
-        ImageOrigin::DataVolume { namespace, name } => format!("{namespace}/{name}"),
+        ImageOrigin::DataVolume {
+            namespace,
+            name,
+            reader,
+        } => format!("{}/{name}", first([namespace, reader])),
     };
     if word.is_empty() {
         let message = "The image names no template, path or URL";
