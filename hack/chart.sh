@@ -57,9 +57,9 @@ known_values_act() {
   acts deployment.yaml providers.qemu.enabled=true 'value: "libvirt,mock,proxmox,qemu,vsphere"'
   acts crd-upgrade.yaml nodeSelector.disk=ssd 'disk: ssd'
   acts crd-upgrade.yaml image.tag=v7 'image: ghcr.io/polyvirt/polyvirt:v7'
-  helm template polyvirt "$CHART" --show-only templates/crd-upgrade.yaml | grep -q 'app.kubernetes.io/component: crd-upgrade' ||
+  helm template polyvirt "$CHART" --show-only templates/crd-upgrade.yaml | grep 'app.kubernetes.io/component: crd-upgrade' >/dev/null ||
     die "the job that upgrades CRDs cannot be found by its label"
-  if helm template polyvirt "$CHART" --set crdUpgrade.enabled=false | grep -q 'kind: Job'; then die "crdUpgrade.enabled=false does not act"; fi
+  if helm template polyvirt "$CHART" --set crdUpgrade.enabled=false | grep 'kind: Job' >/dev/null; then die "crdUpgrade.enabled=false does not act"; fi
   say "values: they act"
 }
 
@@ -76,8 +76,8 @@ values_of_virtrigaud_act() {
   acts deployment.yaml 'manager.env[0].name=HTTPS_PROXY,manager.env[0].value=proxy:1' 'name: HTTPS_PROXY'
   acts deployment.yaml providers.libvirt.image.repository=example.com/theirs,providers.libvirt.image.tag=v7 'value: "example.com/theirs:v7"'
   acts metrics.yaml observability.prometheus.serviceMonitor.enabled=true 'kind: ServiceMonitor'
-  if helm template polyvirt "$CHART" --set webhooks.validating.failurePolicy=Ignore | grep -q 'failurePolicy: Fail'; then die "webhooks.validating.failurePolicy does not act"; fi
-  if helm template polyvirt "$CHART" --set security.networkPolicies.enabled=false | grep -q 'kind: NetworkPolicy'; then die "security.networkPolicies.enabled=false does not act"; fi
+  if helm template polyvirt "$CHART" --set webhooks.validating.failurePolicy=Ignore | grep 'failurePolicy: Fail' >/dev/null; then die "webhooks.validating.failurePolicy does not act"; fi
+  if helm template polyvirt "$CHART" --set security.networkPolicies.enabled=false | grep 'kind: NetworkPolicy' >/dev/null; then die "security.networkPolicies.enabled=false does not act"; fi
   say "values in VirtRigaud's form: they act"
 }
 

@@ -26,7 +26,7 @@ holder() { cat "$STATE/holder.pid" 2>/dev/null || true; }
 is_up() {
   local pid
   pid=$(holder)
-  [ -n "$pid" ] && { tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null | grep -qxF "POLYVIRT_CLUSTER_HOLDER=$STATE"
+  [ -n "$pid" ] && { tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null | grep -xF "POLYVIRT_CLUSTER_HOLDER=$STATE" >/dev/null
 }
 
 # The first process inside, as seen from here: the child of the holder in another process namespace than ours.
@@ -94,7 +94,7 @@ await() {
 
 node_is_ready() { kubectl wait --for=condition=Ready node/"$NODE" --timeout=1s; }
 containerd_answers() { enter ctr --address "$CONTAINERD" version; }
-services_are_routed() { enter iptables -t nat -S KUBE-SERVICES | grep -q "$DNS/32"; }
+services_are_routed() { enter iptables -t nat -S KUBE-SERVICES | grep "$DNS/32" >/dev/null; }
 
 up() {
   check

@@ -53,7 +53,7 @@ check_tools() {
 check_static_tools() {
   command -v musl-gcc >/dev/null || hack/packages.sh musl-tools
   command -v musl-gcc >/dev/null || die "no musl-gcc, which a static program needs: install musl-tools"
-  rustup target list --installed | grep -qx "$(triple)" || rustup target add "$(triple)"
+  rustup target list --installed | grep -x "$(triple)" >/dev/null || rustup target add "$(triple)"
 }
 
 # A quick build does not tell its commit: each would be a new one.

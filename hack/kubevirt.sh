@@ -30,7 +30,7 @@ pid() { cat "$STATE/rig.pid" 2>/dev/null || true; }
 is_up() {
   local pid
   pid=$(pid)
-  [ -n "$pid" ] && { tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null | grep -qxF "POLYVIRT_RIG_HOLDER=$STATE"
+  [ -n "$pid" ] && { tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null | grep -xF "POLYVIRT_RIG_HOLDER=$STATE" >/dev/null
 }
 
 start() {

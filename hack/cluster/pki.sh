@@ -25,7 +25,7 @@ issue() {
   openssl x509 -req -in "$2.csr" -CA "$1.crt" -CAkey "$1.key" -CAcreateserial -days $DAYS -out "$2.crt" \
     -extfile "$2.ext" 2>/dev/null
   # Once, on a busy machine, a server's certificate came out without names, and the node died of it.
-  [ -z "$names" ] || openssl x509 -in "$2.crt" -noout -ext subjectAltName 2>/dev/null | grep -q 'IP Address' ||
+  [ -z "$names" ] || openssl x509 -in "$2.crt" -noout -ext subjectAltName 2>/dev/null | grep 'IP Address' >/dev/null ||
     die "the certificate $STATE/pki/$2.crt has no names"
 }
 

@@ -82,7 +82,7 @@ forward_ends() {
   kill "$FORWARD_PID" && wait "$FORWARD_PID" 2>/dev/null || true
   FORWARD_PID=
 }
-answers() { curl --fail --silent --show-error --max-time 10 "$FORWARDED$1" | grep -q -- "${2:-.}"; }
+answers() { curl --fail --silent --show-error --max-time 10 "$FORWARDED$1" | grep -- "${2:-.}" >/dev/null; }
 # serves PATH [TEXT]: what was forwarded answers 200, with the text, now or in a moment.
 serves() {
   local end=$((SECONDS + 20))
@@ -98,7 +98,7 @@ console() { kubectl get --raw "/apis/subresources.polyvirt.io/v1/namespaces/$1/v
 signal() {
   # shellcheck disable=SC2016
   hack/cluster.sh enter bash -c 'for pid in $(pgrep -x polyvirt); do
-    if tr "\0" "\n" <"/proc/$pid/environ" | grep -qx "$2"; then kill -s "$1" "$pid" && echo "SIG$1 to the process with $2"; fi
+    if tr "\0" "\n" <"/proc/$pid/environ" | grep -x "$2" >/dev/null; then kill -s "$1" "$pid" && echo "SIG$1 to the process with $2"; fi
   done' _ "$1" "$2"
 }
 

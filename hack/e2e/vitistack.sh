@@ -46,7 +46,7 @@ vitistack_trouble() {
   forward_ends
   kubectl get kubevirtconfigs -n kubevirt-configs | grep Disconnected
   kubectl describe kubevirtconfig cluster-east -n kubevirt-configs | grep 'Last Error'
-  kubectl get secret cluster-east-kubeconfig -n kubevirt-configs -o yaml | grep -q kubeconfig:
+  kubectl get secret cluster-east-kubeconfig -n kubevirt-configs -o yaml | grep kubeconfig: >/dev/null
   kubectl get machines -A | grep basic-vm
   kubectl describe machine basic-vm | grep vitistack.io/kubevirt-config
   kubectl get machine basic-vm -o yaml | grep failureReason:

@@ -103,12 +103,12 @@ fn a_vm_is_paused_and_goes_on() {
 /// So `polyvirt vm start` can declare what is, and then On.
 #[test]
 fn a_pause_of_somebody_else_can_be_declared_where_nobody_can_pause() {
+    use DesiredPower::{On, Paused};
     let case = |wanted, applied, is| Case {
         wanted,
         applied: Some(applied),
         is,
     };
-    use DesiredPower::{On, Paused};
     let declared = step(
         &case(Paused, On, PowerState::Suspended),
         &[],
