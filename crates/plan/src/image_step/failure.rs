@@ -66,5 +66,6 @@ fn long(spec: &VMImageSpec, times: i32) -> Duration {
     let doubled = LONG * (1_u32 << times.saturating_sub(1).clamp(0, 8));
     let share = digest(&format!("{} {times}", fingerprint(spec)));
     let share = u64::from_str_radix(&share, 16).unwrap_or_default() % SPREAD;
-    doubled.min(LONGEST - Duration::from_secs(SPREAD)) + Duration::from_secs(share)
+    let longest = LONGEST.saturating_sub(Duration::from_secs(SPREAD));
+    doubled.min(longest) + Duration::from_secs(share)
 }

@@ -167,7 +167,7 @@ async fn work(
 ) -> anyhow::Result<()> {
     if !options.elects(cli::Home::here()) {
         workers.serve_guests(options, client, &stop).await?;
-        return Ok(workers.run(stop).await?);
+        return Ok(Box::pin(workers.run(stop)).await?);
     }
     lead(options, client, workers, metrics, standby, stop).await
 }
@@ -199,7 +199,7 @@ async fn lead(
     standby.send_replace(false);
     leader_label::put_on(client.clone(), lease, stop.clone());
     workers.serve_guests(options, client, &stop).await?;
-    Ok(term.lead(workers.run(stop)).await??)
+    Ok(term.lead(Box::pin(workers.run(stop))).await??)
 }
 
 /// Cancelled when the program is asked to stop.

@@ -94,15 +94,13 @@ async fn there(core: &Core, key: &VmKey, reader: &str) -> Result<PreparedImage> 
     };
     let granted = access::may_copy(core, &reader, Kind::Claim, key).await;
     granted.map_err(|error| error.at(DATA_VOLUME))?;
-    match core.cluster.get(Kind::DataVolume, key).await? {
-        Some(volume) => filled(key, Kind::DataVolume, &volume, "Succeeded"),
-        None => {
-            let claim = core.cluster.get(Kind::Claim, key).await?;
-            let absent = format!("The DataVolume or PersistentVolumeClaim {key}");
-            let claim = claim.ok_or_else(|| ProviderError::not_found(absent).at(DATA_VOLUME))?;
-            filled(key, Kind::Claim, &claim, "Bound")
-        }
+    if let Some(volume) = core.cluster.get(Kind::DataVolume, key).await? {
+        return filled(key, Kind::DataVolume, &volume, "Succeeded");
     }
+    let claim = core.cluster.get(Kind::Claim, key).await?;
+    let absent = format!("The DataVolume or PersistentVolumeClaim {key}");
+    let claim = claim.ok_or_else(|| ProviderError::not_found(absent).at(DATA_VOLUME))?;
+    filled(key, Kind::Claim, &claim, "Bound")
 }
 
 /// What somebody has made can be copied from when it is whole.

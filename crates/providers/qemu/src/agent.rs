@@ -217,13 +217,23 @@ async fn exchange(vm: &Vm, command: &str, arguments: Value, answer: Answer) -> R
 
 async fn talk(vm: &Vm, command: &str, arguments: Value, answer: Answer) -> Result<Value> {
     let folder = vm.dir.open_run()?;
-    let stream = UnixStream::connect(folder.join(AGENT_SOCKET)).await;
-    converse(stream.map_err(lost)?, command, arguments, answer).await
+    let said = match UnixStream::connect(folder.join(AGENT_SOCKET)).await {
+        Ok(stream) => converse(stream, command, arguments, answer).await,
+        Err(error) => Err(error),
+    };
+    understood(command, said)
 }
 
-fn lost(error: std::io::Error) -> ProviderError {
-    let message = format!("The guest's agent cannot be reached: {error}");
-    ProviderError::new(ErrorKind::Unavailable, message)
+/// What an agent has said, if anything was to be said.
+fn understood(command: &str, said: std::io::Result<Option<String>>) -> Result<Value> {
+    match said {
+        Ok(Some(line)) => read_answer(command, &line),
+        Ok(None) => Ok(Value::Null),
+        Err(error) => {
+            let message = format!("The guest's agent cannot be reached: {error}");
+            Err(ProviderError::new(ErrorKind::Unavailable, message))
+        }
+    }
 }
 
 async fn converse(
@@ -231,24 +241,24 @@ async fn converse(
     command: &str,
     arguments: Value,
     answer: Answer,
-) -> Result<Value> {
+) -> std::io::Result<Option<String>> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader.take(MOST_BYTES));
     let id = command.len() as u64 ^ 0x5eed_0000;
     let sync = json!({"execute": "guest-sync-delimited", "arguments": {"id": id}});
     let mut greeting = vec![FORGET];
     greeting.extend(format!("{sync}\n").into_bytes());
-    writer.write_all(&greeting).await.map_err(lost)?;
-    read_sync(&mut reader, id).await.map_err(lost)?;
+    writer.write_all(&greeting).await?;
+    read_sync(&mut reader, id).await?;
     let line = format!("{}\n", json!({"execute": command, "arguments": arguments}));
-    writer.write_all(line.as_bytes()).await.map_err(lost)?;
+    writer.write_all(line.as_bytes()).await?;
     if matches!(answer, Answer::None) {
-        writer.flush().await.map_err(lost)?;
-        return Ok(Value::Null);
+        writer.flush().await?;
+        return Ok(None);
     }
     let mut line = String::new();
-    reader.read_line(&mut line).await.map_err(lost)?;
-    read_answer(command, &line)
+    reader.read_line(&mut line).await?;
+    Ok(Some(line))
 }
 
 /// Passes over everything before the answer to our greeting.
@@ -325,7 +335,7 @@ mod tests {
             let (ours, theirs) = UnixStream::pair().expect("a pair");
             let talk = converse(ours, "guest-info", json!({}), Answer::Wait);
             let (answer, said) = tokio::join!(talk, chatter(theirs, first));
-            let error = answer.expect_err("no answer");
+            let error = understood("guest-info", answer).expect_err("no answer");
             assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
             assert!(said < 2 * MOST_BYTES, "{said} bytes were taken");
         }

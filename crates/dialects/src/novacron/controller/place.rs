@@ -194,6 +194,11 @@ fn is_turned_away(vm: &infra::VirtualMachine) -> bool {
     ready.is_some_and(|c| refusals.iter().any(|reason| c.reason == reason.as_str()))
 }
 
+fn bounded(mut obstacles: Vec<Obstacle>) -> Vec<Obstacle> {
+    obstacles.truncate(SHOWN);
+    obstacles
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -267,9 +272,4 @@ mod tests {
             assert_eq!(is_turned_away(&vm), away, "{status}");
         }
     }
-}
-
-fn bounded(mut obstacles: Vec<Obstacle>) -> Vec<Obstacle> {
-    obstacles.truncate(SHOWN);
-    obstacles
 }

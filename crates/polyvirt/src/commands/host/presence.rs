@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn vm(status: Value) -> VirtualMachine {
+    fn vm(status: &Value) -> VirtualMachine {
         serde_json::from_value(json!({
             "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine",
             "metadata": {"name": "web", "namespace": "team"},
@@ -112,7 +112,7 @@ mod tests {
                 .map(|(of, target)| moves(of, target))
                 .into_iter()
                 .collect();
-            let found = presence(&vm(status.clone()), "a", &open);
+            let found = presence(&vm(&status), "a", &open);
             assert_eq!(found, expected, "{status} {other:?}");
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_host_is_known_by_whoever_was_compared_with_it() {
         let verdict = json!({"name": "c", "fits": false, "message": "down"});
-        let vm = vm(json!({"host": "a", "placement": {"host": "b", "hosts": [verdict]}}));
+        let vm = vm(&json!({"host": "a", "placement": {"host": "b", "hosts": [verdict]}}));
         for (host, expected) in [
             ("a", true),
             ("b", true),

@@ -119,25 +119,24 @@ impl Seat {
         if !required.is_empty() {
             nodes[REQUIRED] = json!({"nodeSelectorTerms": required});
         }
-        let wishes = items(&nodes, &format!("/{PREFERRED}")).iter().cloned();
-        let preferred: Value = wishes.chain(self.preference()).collect();
+        let likes = items(&nodes, &format!("/{PREFERRED}")).iter().cloned();
+        let preferred: Value = likes.chain(self.preference()).collect();
         put(&mut nodes, PREFERRED, preferred);
         put(&mut affinity, "nodeAffinity", nodes);
         affinity
     }
 
     fn required(&self, wished: &[Value]) -> Vec<Value> {
-        let only = (self.is_at(Bond::Only)).then(|| vec![named(&self.host)]);
+        let only = self.is_at(Bond::Only).then(|| vec![named(&self.host)]);
         let lists = [wished, &self.terms, only.as_deref().unwrap_or_default()];
         let said = lists.into_iter().filter(|list| !list.is_empty());
-        let every = said.fold(Vec::new(), |met: Vec<Value>, list| match met.as_slice() {
+        said.fold(Vec::new(), |met: Vec<Value>, list| match met.as_slice() {
             [] => list.to_vec(),
             met => met
                 .iter()
                 .flat_map(|a| list.iter().map(move |b| both(a, b)))
                 .collect(),
-        });
-        every
+        })
     }
 
     fn preference(&self) -> Option<Value> {

@@ -175,26 +175,26 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
 /// How often it is measured before it is believed to take too long: others who want the processors can only make it longer.
 const TRIES: usize = 3;
 
-/// How long guests stood still.
+/// How long guests stood still, by who moved them.
 #[derive(Default)]
 struct Times {
-    by_qemu: Vec<Duration>,
-    by_virsh: Vec<Duration>,
-    by_us: Vec<Duration>,
+    qemu: Vec<Duration>,
+    virsh: Vec<Duration>,
+    us: Vec<Duration>,
 }
 
 impl Times {
     /// What libvirt and we add may be half of what QEMU itself takes. Begins anew.
     fn hold(&mut self) -> bool {
         let times = std::mem::take(self);
-        let (ours, alone) = (middle("ours", times.by_us), middle("alone", times.by_qemu));
+        let (ours, alone) = (middle("ours", times.us), middle("alone", times.qemu));
         let ratio = |of: Duration| of.as_secs_f64() / alone.as_secs_f64();
         println!(
             "stood still for {ours:?}, with QEMU alone for {alone:?}: {:.2} times",
             ratio(ours)
         );
-        if !times.by_virsh.is_empty() {
-            let virsh = ratio(middle("virsh", times.by_virsh));
+        if !times.virsh.is_empty() {
+            let virsh = ratio(middle("virsh", times.virsh));
             println!("virsh: {virsh:.2} times QEMU alone");
         }
         ours <= alone * 3 / 2
@@ -202,7 +202,7 @@ impl Times {
 
     /// Whether this was the last round: it was seen to hold. Fails if it was tried too often.
     fn enough(&mut self, round: usize) -> bool {
-        if (round + 1) % ROUNDS != 0 {
+        if !(round + 1).is_multiple_of(ROUNDS) {
             return false;
         }
         let held = self.hold();
@@ -230,16 +230,16 @@ async fn on_shared_storage_nothing_is_copied_and_a_guest_hardly_stands_still() {
     let (us, virsh, qemu) = ("guest=sharer,", "guest=theirs,", alone.mark());
     for round in 0.. {
         let still = Still::of(&[us, virsh]);
-        times.by_qemu.push(apart(|| alone.migrate()));
+        times.qemu.push(apart(|| alone.migrate()));
         drop(still);
         let still = Still::of(&[us, &qemu]);
         apart(|| theirs.migrate(round));
         let stood = moments.stood_still(Theirs::NAME).await;
-        times.by_virsh.push(stood);
+        times.virsh.push(stood);
         drop(still);
         let _still = Still::of(&[virsh, &qemu]);
         let stood = ours(&pair, &moments, ("sharer", &vm), round).await;
-        times.by_us.push(stood);
+        times.us.push(stood);
         if times.enough(round) {
             assert_eq!(pair.state(&vm).await.host, HOSTS[(round + 1) % 2]);
             break;
@@ -271,11 +271,11 @@ async fn with_its_disk_copied_a_guest_hardly_stands_still() {
     let (us, qemu) = ("guest=carrier,", alone.mark());
     for round in 0.. {
         let still = Still::of(&[us]);
-        times.by_qemu.push(apart(|| alone.migrate()));
+        times.qemu.push(apart(|| alone.migrate()));
         drop(still);
         let _still = Still::of(&[&qemu]);
         let stood = ours(&pair, &moments, ("carrier", &vm), round).await;
-        times.by_us.push(stood);
+        times.us.push(stood);
         if times.enough(round) {
             pair.only_at(&vm, HOSTS[(round + 1) % 2]);
             break;

@@ -14,12 +14,12 @@ const NODES: &str = "/spec/template/spec/affinity/nodeAffinity";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-fn at(host: &str, chosen: Option<Chosen>) -> Option<Placement> {
-    Some(Placement {
+fn at(host: &str, chosen: Option<Chosen>) -> Placement {
+    Placement {
         host: host.to_owned(),
         chosen,
         ..Placement::default()
-    })
+    }
 }
 
 fn ssd() -> Chosen {
@@ -46,7 +46,7 @@ fn of_disk() -> Value {
 
 #[test]
 fn a_node_that_was_chosen_is_preferred_and_what_it_was_chosen_by_required() {
-    let vm = with(|request, _| request.placement = at("node-7", Some(ssd())));
+    let vm = with(|request, _| request.placement = Some(at("node-7", Some(ssd()))));
     let preferred = json!([{"weight": 100, "preference": {"matchFields": name("node-7")}}]);
     let required = json!({"nodeSelectorTerms": [{"matchExpressions": of_disk()}]});
     let expected = json!({PREFERRED: preferred, REQUIRED: required});
@@ -60,7 +60,7 @@ fn a_node_that_was_named_is_required_beside_what_the_options_wish() {
         REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": of_disk()}, {"matchFields": name("x")}]},
     }});
     let vm = with(|request, options| {
-        request.placement = at("node-7", None);
+        request.placement = Some(at("node-7", None));
         options.affinity = Some(wish);
     });
     let both = [
@@ -117,7 +117,7 @@ fn live(selector: Value, placed: Option<&str>) -> DynamicObject {
 
 fn asks(host: &str) -> CreateVm {
     CreateVm {
-        placement: at(host, None),
+        placement: Some(at(host, None)),
         ..request()
     }
 }
