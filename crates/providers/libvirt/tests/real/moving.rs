@@ -86,7 +86,9 @@ async fn a_guest_goes_on_while_it_moves() {
     let state = pair.state(&vm).await;
     assert_eq!((state.host.as_str(), state.power), ("hv-b", PowerState::On));
     assert_eq!(state.last_request, Some("r1".into()));
-    assert_eq!(state.ips, ips, "where the guest is, is not forgotten");
+    // The guest may find itself more of them at any time.
+    let known = ips.iter().all(|ip| state.ips.contains(ip));
+    assert!(known, "where the guest is, is not forgotten: {state:?}");
     let before = counts_on(&pair, &vm, before).await;
     let (bytes, clear) = pair.to_b.asked();
     assert!(bytes > 20 << 20, "its memory went by the wire: {bytes}");
