@@ -76,9 +76,21 @@ fn changes_power(machine: &Machine) {
     complained(&off, 1, "vm start web");
     assert!(said(&machine.run(&["vm", "start", "web", "--wait"]), 0).contains("start done"));
     assert!(said(&machine.run(&["vm", "restart", "web", "-w"]), 0).contains("restart done"));
-    let late = machine.run(&["vm", "stop", "web", "--wait", "--timeout", "0"]);
-    complained(&late, 4, "did not stop");
-    said(&machine.run(&["vm", "start", "web", "--wait"]), 0);
+    is_told_as_late(machine);
+}
+
+/// A manager may be quicker than whoever waits for no time at all, now and then.
+fn is_told_as_late(machine: &Machine) {
+    let late = (0..5).any(|_| {
+        let stopped = machine.run(&["vm", "stop", "web", "--wait", "--timeout", "0"]);
+        let late = stopped.status.code() != Some(0);
+        if late {
+            complained(&stopped, 4, "did not stop");
+        }
+        said(&machine.run(&["vm", "start", "web", "--wait"]), 0);
+        late
+    });
+    assert!(late, "it was never told as late");
 }
 
 fn gets_into_guests(machine: &Machine) {
