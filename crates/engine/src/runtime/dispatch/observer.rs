@@ -29,6 +29,7 @@ impl Observer for Dispatcher {
     fn provider(&self, change: Change<Provider>) {
         self.tell_of_provider(&change);
     }
+
     fn hook_over(&self, vm: &ObjectKey) {
         self.wake_vm(vm, Urgency::Event);
     }

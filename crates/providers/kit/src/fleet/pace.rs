@@ -15,7 +15,7 @@
 
 use std::time::{Duration, Instant};
 
-/// With which speed a move begins, in bytes a second, and what is sent of a small guest with it. It is what QEMU allows by itself.
+/// The speed with which a move begins, and all of a small guest is sent, in bytes a second. It is what QEMU allows by itself.
 const GENTLE: u64 = 128 << 20;
 /// A guest with less than this is small: it is sent gently in four seconds.
 const SMALL: u64 = 4 * GENTLE;
@@ -177,8 +177,7 @@ impl Pace {
             _ if self.vain >= ENOUGH => Gear::Open,
             Gear::Closing { pass, .. } if pass == look.pass => self.gear,
             Gear::Gentle if look.left > SMALL => Gear::Open,
-            Gear::Gentle if !self.is_backed_up() => Gear::Gentle,
-            Gear::Open if self.best == 0 || !self.is_backed_up() => Gear::Open,
+            Gear::Gentle | Gear::Open if !self.is_backed_up() => self.gear,
             _ if self.ends_soon(look.left, passed) => closes,
             Gear::Closing { .. } => Gear::Open,
             gear => gear,

@@ -18,7 +18,7 @@ pub(super) struct Stopwatch {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
-    begun: Option<Instant>,
+    begun: bool,
     stopped: Option<Instant>,
     resumed: Option<Instant>,
 }
@@ -84,8 +84,8 @@ impl Stopwatch {
 
     /// A pass begins. Nobody is woken for later ones: the last is begun when the guest is about to be stopped.
     fn passes(&self) {
-        let begun = self.lock().begun.replace(Instant::now());
-        if begun.is_none() {
+        let begun = std::mem::replace(&mut self.lock().begun, true);
+        if !begun {
             self.begins.notify_one();
         }
     }
