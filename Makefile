@@ -44,7 +44,7 @@ fmt: ## Format the source
 	cargo fmt --all
 
 .PHONY: lint
-lint: ## Check format, lints, and if installed licences (cargo-deny) and scripts (shellcheck)
+lint: ## Check format, lints, chart, vocabulary, and if installed licences (cargo-deny) and scripts (shellcheck)
 	@hack/lint.sh
 
 .PHONY: clean

@@ -2,7 +2,8 @@
 # Checks the Helm chart, and makes the plain manifests from it.
 #
 #   hack/chart.sh check       helm lint and helm template with the values of charts/polyvirt/ci; do the alerts work, are the manifests fresh?
-#   hack/chart.sh manifests   writes config/default/polyvirt.yaml: the chart with its defaults, for kubectl apply -k; and for one namespace, for a test
+#   hack/chart.sh manifests   writes config/default/polyvirt.yaml: the chart with its defaults, for kubectl apply -k; parts of it in
+#                             config/prometheus and config/network-policy; and the chart for one namespace, for a test
 #   hack/chart.sh deploy      applies them to the cluster of the current kubeconfig, with the image of $IMG; without it the released one
 #   hack/chart.sh undeploy    removes them again; CRDs and objects stay
 set -euo pipefail
@@ -12,6 +13,10 @@ CHART=charts/polyvirt
 MANIFESTS=config/default/polyvirt.yaml
 # The same for one namespace: the test of the manager's rights takes it from here.
 NAMESPACED=crates/polyvirt/tests/rights/namespaced.yaml
+# Parts of the chart under the paths that kubebuilder projects use: the Prometheus operator's objects, the network policy.
+MONITOR=config/prometheus/monitor.yaml
+ALERTS=config/prometheus/alerts.yaml
+POLICY=config/network-policy/manager.yaml
 KUBECTL=${KUBECTL:-kubectl}
 
 say() { printf 'chart: %s\n' "$*"; }
@@ -97,9 +102,15 @@ check() {
   alerts
   is_fresh "$MANIFESTS"
   is_fresh "$NAMESPACED" "${ONE_NAMESPACE[@]}"
+  is_fresh "$MONITOR" "${AS_MONITOR[@]}"
+  is_fresh "$ALERTS" "${AS_ALERTS[@]}"
+  is_fresh "$POLICY" "${AS_POLICY[@]}"
 }
 
 ONE_NAMESPACE=(--set 'scope.namespaces={default}')
+AS_MONITOR=(--show-only templates/metrics.yaml --set metrics.serviceMonitor.enabled=true)
+AS_ALERTS=(--show-only templates/prometheusrule.yaml --set metrics.prometheusRule.enabled=true)
+AS_POLICY=(--show-only templates/networkpolicy.yaml)
 
 # is_fresh FILE [OPTIONS...]
 is_fresh() {
@@ -157,6 +168,9 @@ case "$1" in
   manifests)
     write "$MANIFESTS"
     write "$NAMESPACED" "${ONE_NAMESPACE[@]}"
+    write "$MONITOR" "${AS_MONITOR[@]}"
+    write "$ALERTS" "${AS_ALERTS[@]}"
+    write "$POLICY" "${AS_POLICY[@]}"
     ;;
   deploy) deploy ;;
   # Not the namespace: somebody may have put VMs there.

@@ -24,6 +24,7 @@ check_if_installed() {
 check format cargo fmt --all -- --check
 check clippy cargo clippy --workspace --all-targets --locked -- -D warnings
 check chart hack/chart.sh check
+check words hack/words.sh
 check_if_installed cargo-deny "cargo install --locked cargo-deny" cargo deny --log-level error check bans licenses sources
 # The steps of e2e make sense only in hack/e2e.sh, which takes them in.
 check_if_installed shellcheck "apt-get install shellcheck" shellcheck -x -P SCRIPTDIR hack/*.sh hack/cluster/*.sh hack/guest/*.sh .ci/run

@@ -1,6 +1,8 @@
 //! Our resource definitions on a real API server: accepted, cheap enough, and as strict as meant.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+mod examples;
+
 use std::fs;
 use std::path::PathBuf;
 

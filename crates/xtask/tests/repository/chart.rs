@@ -1,18 +1,10 @@
 //! The Helm chart holds together: no value without a use, no use without a value, no alert without a runbook.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn read(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap()
-}
+use crate::{read, root};
 
 fn values() -> Value {
     serde_saphyr::from_str(&read("charts/polyvirt/values.yaml")).unwrap()
