@@ -122,7 +122,10 @@ pub enum Command {
     Completion(Completion),
     /// Behave like KubeVirt in a cluster without nodes; `up --with kubevirt` does
     #[command(hide = true)]
-    KubevirtSim(KubevirtSim),
+    KubevirtSim(OneCluster),
+    /// Delete namespaces and the dependents of deleted objects in a cluster without kube-controller-manager; `up` does
+    #[command(hide = true)]
+    ClusterControllers(OneCluster),
     /// Measure what the manager and guests cost, against their budgets, on a control plane of its own
     Bench(crate::commands::bench::Options),
 }
@@ -140,7 +143,10 @@ impl Command {
     /// Who reads what the command says.
     pub fn audience(&self) -> Audience {
         match self {
-            Self::Manager(_) | Self::Provider(_) | Self::KubevirtSim(_) => Audience::Operators,
+            Self::Manager(_)
+            | Self::Provider(_)
+            | Self::KubevirtSim(_)
+            | Self::ClusterControllers(_) => Audience::Operators,
             _ => Audience::People,
         }
     }
@@ -262,9 +268,9 @@ impl std::str::FromStr for Bind {
     }
 }
 
-/// Options of `polyvirt kubevirt-sim`.
+/// Options of `polyvirt kubevirt-sim` and `polyvirt cluster-controllers`.
 #[derive(Clone, Debug, Args)]
-pub struct KubevirtSim {
+pub struct OneCluster {
     /// Kubeconfig file of an administrator of the cluster
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: PathBuf,

@@ -29,12 +29,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// Changes when the process must be started anew to be up to date.
+    /// Changes when the process must be restarted to be up to date. The same file under another path, through a symbolic
+    /// link for example, is the same program.
     fn fingerprint(&self) -> String {
-        let about = fs::metadata(&self.program);
+        let program = fs::canonicalize(&self.program).unwrap_or_else(|_| self.program.clone());
+        let about = fs::metadata(&program);
         let built = about.and_then(|about| about.modified()).map(since_epoch);
         let built = built.unwrap_or_default().as_millis();
-        format!("{} {built} {:?}", self.program.display(), self.arguments)
+        format!("{} {built} {:?}", program.display(), self.arguments)
     }
 }
 
@@ -259,6 +261,23 @@ mod tests {
         assert!(!first.is_alive() && other.is_alive());
         other.stop(grace).await.unwrap();
         assert!(Detached::find(dir.path(), "shell").unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn is_kept_when_its_program_is_named_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("shell");
+        std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
+        let direct = shell("exec sleep 60");
+        let linked = Service {
+            program: link,
+            ..direct.clone()
+        };
+        let grace = Duration::from_secs(5);
+        let (first, _) = ensure(dir.path(), &direct, grace).await.unwrap();
+        let (again, started) = ensure(dir.path(), &linked, grace).await.unwrap();
+        assert_eq!((again.pid(), started), (first.pid(), Started::Before));
+        first.stop(grace).await.unwrap();
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! A real local control plane for tests, the benchmark and polyvirt up.
 //!
 //! [`ControlPlane`] runs etcd and kube-apiserver as child processes on loopback, with TLS, client
-//! certificates, RBAC and API aggregation. There is no controller manager: nothing collects garbage by owner
-//! reference, and a deleted namespace stays in `Terminating`.
+//! certificates, RBAC and API aggregation. There is no controller manager: unless [`controllers`] run, nothing collects
+//! garbage by owner reference, and a deleted namespace stays in `Terminating`.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,6 +16,7 @@ mod assets;
 pub mod audit;
 mod cluster;
 mod control_plane;
+pub mod controllers;
 pub mod detached;
 mod error;
 mod flags;

@@ -18,7 +18,7 @@ use super::up::options::DownOptions;
 use super::up::progress::{Done, Progress};
 use super::up::sample::qemu_endpoint;
 use super::up::stopped;
-use super::up::{clusters, libvirt, manager};
+use super::up::{clusters, controllers, libvirt, manager};
 
 /// Programs that providers start for VMs, by the beginnings of their names.
 const OF_VMS: &[&str] = &["qemu-", "swtpm"];
@@ -41,6 +41,7 @@ pub async fn run(options: DownOptions) -> anyhow::Result<()> {
     stop_vms(&progress, &folder, options.grace).await?;
     libvirt::stop(&progress, &folder, options.grace).await?;
     clusters::stop(&progress, &folder).await?;
+    stop(&progress, &folder, controllers::NAME, controllers::GRACE).await?;
     for component in [Component::ApiServer, Component::Etcd] {
         stop(&progress, &folder, component.name(), local::GRACE).await?;
     }

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod bench;
+mod cluster_controllers;
 mod completion;
 mod conformance;
 mod crds;
@@ -42,6 +43,7 @@ pub fn run(cli: Cli, traces: Option<Exporter>) -> anyhow::Result<()> {
         Command::Down(options) => block_on(down::run(options)),
         Command::Host(options) => block_on(host::run(options)),
         Command::KubevirtSim(options) => serve_on(kubevirt_sim::run(options)),
+        Command::ClusterControllers(options) => serve_on(cluster_controllers::run(options)),
         Command::Manager(options) => serve_on(traced(traces, manager::run(*options))),
         Command::Provider(options) => serve_on(traced(traces, provider::run(options))),
         Command::Rbac(options) => rbac::run(options),

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::table::{Cell, Colours, Paint, Table, age};
 use super::up::options::{Ports, StatusFormat, StatusOptions};
-use super::up::{clusters, manager};
+use super::up::{clusters, controllers, manager};
 use super::vm::phase_cell;
 use crate::exit::Failure;
 
@@ -82,6 +82,7 @@ async fn look(folder: &Path) -> anyhow::Result<Status> {
     let mut components = vec![
         component(folder, Component::Etcd.name(), etcd(ports)).await?,
         component(folder, Component::ApiServer.name(), apiserver(&client)).await?,
+        component(folder, controllers::NAME, std::future::ready(Ok(()))).await?,
         component(folder, manager::NAME, manager_health(ports)).await?,
     ];
     for cluster in clusters::there(folder) {
@@ -245,7 +246,7 @@ mod tests {
         assert!(!status.healthy);
         let text = tables(&status, Timestamp::now(), Colours::Off);
         assert!(text.contains("polyvirt up"), "{text}");
-        assert_eq!(text.lines().count(), 4, "{text}");
+        assert_eq!(text.lines().count(), 5, "{text}");
     }
 
     #[tokio::test]
@@ -260,7 +261,7 @@ mod tests {
             "cluster-east/kube-apiserver",
             "cluster-east/kubevirt-sim",
         ];
-        assert_eq!(names[3..], expected);
+        assert_eq!(names[4..], expected);
         assert!(!status.healthy);
     }
 }

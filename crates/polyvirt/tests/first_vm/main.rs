@@ -19,6 +19,7 @@ fn the_first_five_minutes() {
     changes_power(&machine);
     gets_into_guests(&machine);
     serves_novacron(&machine);
+    deletes_a_namespace(&machine);
     comes_up_again(&machine);
     comes_back(&machine);
     goes_down(&machine);
@@ -137,6 +138,31 @@ fn serves_novacron(machine: &Machine) {
     }
 }
 
+/// With all that is in it, although no kube-controller-manager runs: VMs leave the hypervisor first.
+fn deletes_a_namespace(machine: &Machine) {
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../config/samples/mock.yaml"
+    );
+    let text = std::fs::read_to_string(sample).unwrap();
+    let copy = machine.folder.path().join("team.yaml");
+    std::fs::write(&copy, text.replace("namespace: default", "namespace: team")).unwrap();
+    machine.kubectl(&["create", "namespace", "team"]);
+    machine.kubectl(&["apply", "-f", copy.to_str().unwrap()]);
+    let ready = [
+        "wait",
+        "--for=condition=Ready",
+        "vm/web",
+        "-n",
+        "team",
+        "--timeout=30s",
+    ];
+    machine.kubectl(&ready);
+    machine.kubectl(&["delete", "namespace", "team", "--timeout=60s"]);
+    let left = machine.kubectl(&["get", "virt", "-A", "-o", "name"]);
+    assert_eq!(left.matches("virtualmachine").count(), 1, "{left}");
+}
+
 /// What was asked for on the command line reaches the manager, which is started again for it.
 #[test]
 fn the_manager_logs_as_it_was_asked_to() {
@@ -156,7 +182,7 @@ fn comes_up_again(machine: &Machine) {
     let text = said(&machine.up(), 0);
     assert_eq!(
         text.matches(" runs ").count(),
-        3,
+        4,
         "nothing was started: {text}"
     );
     assert!(text.contains("0 of 5 objects were missing"), "{text}");

@@ -8,6 +8,7 @@
 
 pub mod catalogue;
 pub mod clusters;
+pub mod controllers;
 mod first_look;
 mod guest;
 mod hints;
@@ -154,6 +155,12 @@ async fn control_plane(
         Ok(((), told(&started, "ready", &plane.url())))
     };
     progress.step("kube-apiserver", apiserver).await?;
+    let controllers = async {
+        let started = controllers::start(plane.folder(), &plane.kubeconfig_path()).await?;
+        let detail = "namespace deletion, garbage collection";
+        Ok(((), told(&started, "started", detail)))
+    };
+    progress.step(controllers::NAME, controllers).await?;
     let client = plane.client()?;
     let definitions = polyvirt_api::crds();
     let crds = async {
