@@ -1,6 +1,5 @@
 //! What people do on the hypervisor behind our back: always told, corrected only where the policy says so.
 
-use std::time::Duration;
 
 use polyvirt_api::infra::{VMPhase, VirtualMachine};
 use polyvirt_contract::model::PowerState;
@@ -36,7 +35,7 @@ async fn a_vm_that_somebody_stopped_is_told_and_left_off() {
     );
     assert_eq!(phase(&vm), Some(VMPhase::Stopped));
     assert!(world.told("web", Reason::DriftDetected).await.warning);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.reconciled_again("web").await;
     assert_eq!(mock.counts().mutations(), before, "nothing is corrected");
     mock.out_of_band().power_on(&id).expect("started");
     let vm = world.vm("web", "is fine again", runs).await;
@@ -114,7 +113,7 @@ async fn a_vm_that_somebody_deleted_is_told_and_not_made_anew() {
     );
     assert!(vm.status.clone().unwrap_or_default().ips.is_empty());
     world.told("web", Reason::VmMissing).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.reconciled_again("web").await;
     assert!(mock.vms().is_empty(), "no blank VM takes its place");
     world
         .edit_spec("web", json!({"driftPolicy": {"deletion": "Recreate"}}))

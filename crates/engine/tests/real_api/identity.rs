@@ -1,6 +1,5 @@
 //! Whose VM is it? Never a guess.
 
-use std::time::Duration;
 
 use kube::Api;
 use kube::api::PostParams;
@@ -238,7 +237,7 @@ async fn an_object_that_is_made_anew_without_its_identity_does_not_take_the_old_
     world
         .vm("web", "conflicts", |vm| reason(vm) == "NameConflict")
         .await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.reconciled_again("web").await;
     assert_eq!(mock.vm(&kept), before);
 }
 

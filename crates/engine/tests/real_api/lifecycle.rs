@@ -196,7 +196,7 @@ async fn a_paused_vm_is_left_alone_until_the_pause_ends() {
     mock.out_of_band()
         .resize(&mock.vms()[0].id, 8, 4096)
         .expect("resized");
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.reconciled_again("web").await;
     assert_eq!(mock.counts().mutations(), before, "nothing is changed");
     world
         .annotate("web", names::PAUSED_ANNOTATION, json!(null))
@@ -230,7 +230,7 @@ async fn a_paused_vm_is_deleted_when_the_pause_ends() {
         .annotate("web", names::PAUSED_ANNOTATION, "true")
         .await;
     world.delete::<VirtualMachine>("web").await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.reconciled_again("web").await;
     assert!(mock.vm(&id).is_some(), "a paused VM stays");
     world
         .annotate("web", names::PAUSED_ANNOTATION, json!(null))

@@ -382,7 +382,7 @@ async fn nobody_changes_a_vm_on_its_way() {
     world.edit_spec("web", json!({"powerState": "Off"})).await;
     let said = |vm: &VirtualMachine| message(vm).contains("VMMigration m");
     world.vm("web", "says why it waits", said).await;
-    sleep(Duration::from_secs(1)).await;
+    world.reconciled_again("web").await;
     for rpc in [Rpc::Power, Rpc::Reconfigure, Rpc::Create, Rpc::Delete] {
         assert_eq!(mock.counts().of(rpc), before.of(rpc), "{rpc}");
     }

@@ -156,10 +156,7 @@ async fn the_reboot_annotation_restarts_once_for_each_value() {
         let vm = world.vm("web", "has been restarted", handled).await;
         assert_eq!(field(&vm, "boots"), boots);
     }
-    world
-        .annotate("web", "example.com/note", "something else")
-        .await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.reconciled_again("web").await;
     assert_eq!(happened(&mock, Happened::Restarted), 2);
     world.told("web", Reason::Rebooting).await;
 }

@@ -67,10 +67,7 @@ async fn a_slow_hook_is_run_once_by_one_manager_and_again_by_the_next() {
     let hooks = json!({"lifecycle": {"postStart": slow}});
     world.create(vm("web").spec(hooks)).await;
     world.vm("web", "is trying its hook", is_trying).await;
-    for word in ["one", "two", "three"] {
-        world.annotate("web", "example.org/word", word).await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
+    world.reconciled_again("web").await;
     assert_eq!(calls(&mock, Rpc::GuestExec), 1, "it is under way");
     world.stop().await;
     world.start().await;

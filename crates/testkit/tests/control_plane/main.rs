@@ -4,6 +4,7 @@
 mod access;
 mod controllers;
 mod failures;
+mod kubevirt_subresources;
 mod life;
 mod sharing;
 

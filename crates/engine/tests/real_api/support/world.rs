@@ -155,12 +155,20 @@ impl World {
 
     /// How many passes over objects were made by all managers of this world.
     pub fn passes(&self) -> u64 {
-        let (mut registry, mut text) = (Registry::default(), String::new());
-        self.metrics.register(&mut registry);
-        encode(&mut text, &registry).expect("text");
+        self.passes_with("")
+    }
+
+    /// How many times objects of one kind were reconciled.
+    pub fn passes_of(&self, kind: &str) -> u64 {
+        self.passes_with(&format!("kind=\"{kind}\""))
+    }
+
+    fn passes_with(&self, label: &str) -> u64 {
+        let text = self.metrics();
         let lines = text
             .lines()
-            .filter(|line| line.starts_with("virtrigaud_manager_reconcile_total"));
+            .filter(|line| line.starts_with("virtrigaud_manager_reconcile_total"))
+            .filter(|line| line.contains(label));
         let number = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok());
         lines.filter_map(number).sum()
     }

@@ -1,5 +1,4 @@
 //! `polyvirt host drain`: a host is closed and emptied, VMs that are off included, and says which VMs had to stay.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::io::Write as _;
 use std::net::TcpListener;

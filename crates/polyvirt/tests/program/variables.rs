@@ -1,5 +1,4 @@
 //! The program with nothing but the variables that the documents of the KubeVirt operator of Viti Stack name: each acts.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,4 @@
 //! A whole manager tells a collector what it did: a span for each pass, and below it one for each call to a provider.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::net::SocketAddr;
 use std::path::Path;
