@@ -1,6 +1,5 @@
 //! What people do on the hypervisor behind our back: always told, corrected only where the policy says so.
 
-
 use polyvirt_api::infra::{VMPhase, VirtualMachine};
 use polyvirt_contract::model::PowerState;
 use polyvirt_plan::Reason;

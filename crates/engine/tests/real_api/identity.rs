@@ -1,6 +1,5 @@
 //! Whose VM is it? Never a guess.
 
-
 use kube::Api;
 use kube::api::PostParams;
 use polyvirt_api::infra::{Provider, VirtualMachine};

@@ -50,3 +50,20 @@ fn more_words_fail_and_fewer_lower_the_baseline() {
     let (_, shown) = words(folder.path(), &["--show", page.to_str().unwrap()]);
     assert!(shown.contains("\"told\": use: reported"), "{shown}");
 }
+
+#[test]
+fn a_file_that_is_moved_keeps_its_words() {
+    let _one = processes();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("hack")).unwrap();
+    std::fs::write(path("old.md"), "Told, told.").unwrap();
+    assert!(words(folder.path(), &["--reset"]).0);
+    std::fs::rename(path("old.md"), path("new.md")).unwrap();
+    assert!(words(folder.path(), &[]).0);
+    assert!(words(folder.path(), &["--update"]).0);
+    let baseline = std::fs::read_to_string(path("hack/words.baseline")).unwrap();
+    assert_eq!(baseline, "2 new.md\n");
+    std::fs::write(path("more.md"), "Told.").unwrap();
+    assert!(!words(folder.path(), &[]).0);
+}
