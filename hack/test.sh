@@ -40,9 +40,17 @@ failed_tests() {
 
 # One line for each test program, with tabs: the folder of its package, the kind and the name of its target, its source, its file.
 programs() {
-  sed -n -E '/"reason":"compiler-artifact"/ { /"profile":\{[^}]*"test":true[^}]*\}/ {
-    s/.*"manifest_path":"([^"]*)\/Cargo\.toml".*"target":\{"kind":\["([^"]*)"[^]]*\].*"name":"([^"]*)","src_path":"([^"]*)".*"executable":"([^"]*)".*/\1\t\2\t\3\t\4\t\5/p
-  } }' "$1"
+  awk '
+    # The text of a field, whose name occurs once in a message; of a list its first entry.
+    function text(name,  found) {
+      if (!match($0, "\"" name "\":\\[?\"[^\"]*\"")) return ""
+      found = substr($0, RSTART, RLENGTH); sub(/"$/, "", found); sub(/.*"/, "", found)
+      return found
+    }
+    /"reason":"compiler-artifact"/ && /"profile":\{[^}]*"test":true/ && text("executable") != "" {
+      folder = text("manifest_path"); sub(/\/Cargo\.toml$/, "", folder)
+      print folder "\t" text("kind") "\t" text("name") "\t" text("src_path") "\t" text("executable")
+    }' "$1"
 }
 
 # pick all|only|without LIST: of the programs of stdin all, or those that the list names, or the others. In the order of the

@@ -27,7 +27,6 @@ const DISCOVERY_PAUSE: Duration = Duration::from_secs(1);
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// They are many, have no owners and expire.
 const IGNORED: [&str; 2] = ["events", "events.events.k8s.io"];
-const NOT_FOUND: u16 = 404;
 /// Room for a burst of events, so that a watch need not wait for the collector.
 const ROOM: usize = 1024;
 
@@ -250,9 +249,10 @@ impl Collector {
             return Ok(Outcome::Settled);
         };
         let in_order = !waiting.is_empty() && !self.graph.dependents_of(uid).is_empty();
-        let policy = match in_order {
-            true => PropagationPolicy::Foreground,
-            false => PropagationPolicy::Background,
+        let policy = if in_order {
+            PropagationPolicy::Foreground
+        } else {
+            PropagationPolicy::Background
         };
         let params = DeleteParams {
             propagation_policy: Some(policy),
@@ -341,7 +341,7 @@ impl Collector {
 fn settled(answer: kube::Result<()>) -> kube::Result<Outcome> {
     match answer {
         Ok(()) => Ok(Outcome::Settled),
-        Err(kube::Error::Api(status)) if status.code == NOT_FOUND => Ok(Outcome::Settled),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Outcome::Settled),
         Err(kube::Error::Api(status)) if status.is_conflict() => Ok(Outcome::Again),
         Err(error) => Err(error),
     }

@@ -192,13 +192,11 @@ async fn report(api: &Api<Namespace>, mut space: Namespace, left: &Left) -> kube
 }
 
 fn condition(type_: &str, reason: &str, found: &[String]) -> NamespaceCondition {
-    let (status, reason, message) = match found.is_empty() {
-        true => ("False", "None", "None".to_owned()),
-        false => (
-            "True",
-            reason,
-            format!("Still present: {}", found.join(", ")),
-        ),
+    let (status, reason, message) = if found.is_empty() {
+        ("False", "None", "None".to_owned())
+    } else {
+        let message = format!("Still present: {}", found.join(", "));
+        ("True", reason, message)
     };
     NamespaceCondition {
         type_: type_.to_owned(),
