@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
-use kube::runtime::watcher::{Event, metadata_watcher};
+use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -350,8 +351,8 @@ fn settled(answer: kube::Result<()>) -> kube::Result<Outcome> {
 /// Reports the objects of a kind, and what becomes of them.
 async fn watch(client: Client, kind: Kind, sender: mpsc::Sender<News>) {
     let name = kind.name();
-    let api = kind.api(&client, None);
-    let events = metadata_watcher(api, watcher::Config::default());
+    let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &kind.resource);
+    let events = watcher(api, watcher::Config::default());
     let mut events = pin!(events.default_backoff());
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {

@@ -103,19 +103,20 @@ fn no_example_refers_to_an_object_that_is_missing() {
 }
 
 fn missing(objects: &[DynamicObject]) -> BTreeSet<(String, String)> {
-    let names = |kind: &str| {
-        let of_kind = objects.iter().filter(|object| kind_of(object).kind == kind);
-        of_kind.filter_map(|object| object.metadata.name.clone())
-    };
+    let names: BTreeSet<_> = objects
+        .iter()
+        .map(|object| (kind_of(object).kind, object.metadata.name.clone().unwrap()))
+        .collect();
     let vms = objects
         .iter()
         .filter(|object| kind_of(object).kind == "VirtualMachine");
-    let mut absent = BTreeSet::new();
-    for (vm, (field, kind)) in vms.flat_map(|vm| REFERENCES.map(|reference| (vm, reference))) {
-        let wanted = vm.data.pointer(field).and_then(Value::as_str).unwrap();
-        if !names(kind).any(|name| name == wanted) {
-            absent.insert((kind.to_owned(), wanted.to_owned()));
-        }
-    }
-    absent
+    let referred = vms.flat_map(|vm| {
+        REFERENCES.map(|(field, kind)| {
+            let name = vm.data.pointer(field).and_then(Value::as_str).unwrap();
+            (kind.to_owned(), name.to_owned())
+        })
+    });
+    referred
+        .filter(|(kind, name)| !names.contains(&(kind.clone(), name.clone())))
+        .collect()
 }
