@@ -221,7 +221,7 @@ async fn a_provider_whose_calls_fail_is_looked_at_before_the_next_check() {
     }
     world.until(HYPERVISOR, "is unhealthy", unhealthy).await;
     let calls = mock.counts().of(Rpc::Create).calls;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.reconciled_again("vm-0").await;
     assert_eq!(
         mock.counts().of(Rpc::Create).calls,
         calls,
