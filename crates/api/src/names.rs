@@ -45,6 +45,9 @@ pub const MIGRATED_FROM_ANNOTATION: &str = "virtrigaud.io/migrated-from";
 /// On a VirtualMachine: the VMMigration that made it.
 pub const MIGRATION_ANNOTATION: &str = "virtrigaud.io/migration";
 
+/// On an object of another API whose VM was deleted behind it: the id of that VM, to have a new one with empty disks created.
+pub const RECREATE_VM_ANNOTATION: &str = "polyvirt.io/recreate-vm";
+
 /// On a VMSnapshot: the action of spec.lifecycle that made it.
 pub const HOOK_LABEL: &str = "polyvirt.io/hook";
 /// On a VMSnapshot: the time of its schedule that it was made for.

@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use polyvirt_api::infra::{
     Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
     VirtualMachine,
 };
-use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};
+use polyvirt_contract::{ProviderError, VmId};
 use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
 use tokio::sync::OnceCell;
 
@@ -25,6 +26,7 @@ use crate::runtime::store::Store;
 use crate::runtime::vm_index::VmIndex;
 use crate::snapshot::refusals::Refusals;
 use crate::virtual_machine::errands::Errands;
+use crate::virtual_machine::ownership::Reservations;
 
 /// The caches, one a kind.
 #[derive(Default)]
@@ -87,6 +89,8 @@ pub struct Memo {
     pub unwritten: Option<Box<Unwritten>>,
     /// The UID of the object that we let go. The watch may still show it for a while.
     pub released: Option<String>,
+    /// The error of the last create, if it leaves open whether the VM was made.
+    pub failure: Option<String>,
     /// Hosts that had no room after all. They are tried again when no other is left.
     pub full_hosts: BTreeSet<String>,
 }
@@ -108,6 +112,7 @@ impl Memo {
             && self.refused.is_none()
             && self.unwritten.is_none()
             && self.released.is_none()
+            && self.failure.is_none()
             && self.full_hosts.is_empty()
     }
 }
@@ -127,6 +132,12 @@ pub trait Observer: Send + Sync {
     fn migration(&self, change: crate::runtime::store::Change<VMMigration>);
     /// A Provider changed.
     fn provider(&self, change: crate::runtime::store::Change<Provider>);
+    /// A VirtualMachine that had the VM of that id is about to lose its finalizer, which waits for the answer.
+    fn vm_leaves<'a>(
+        &'a self,
+        vm: &'a VirtualMachine,
+        id: &'a VmId,
+    ) -> BoxFuture<'a, Result<(), ClusterError>>;
     /// A hook of a VirtualMachine is over.
     fn hook_over(&self, vm: &ObjectKey);
 }
@@ -147,6 +158,8 @@ pub struct Context {
     pub refusals: Refusals,
     /// Where VMs were put, and what providers have.
     pub placements: Placements,
+    /// Ids of VMs that no status has yet.
+    pub(crate) reservations: Reservations,
     /// Hooks at work.
     pub(crate) errands: Errands,
     may_call: Policy,
@@ -171,6 +184,7 @@ impl Context {
             observer,
             refusals: Refusals::default(),
             placements: Placements::default(),
+            reservations: Reservations::default(),
             errands: Errands::default(),
             may_call: Policy::default(),
             caller: OnceCell::new(),

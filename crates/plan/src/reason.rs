@@ -129,7 +129,7 @@ reasons! {
     Cancelled,
     /// The provider no longer knows what we asked about.
     NotFound,
-    /// The VM was deleted on the hypervisor by somebody else.
+    /// The VM was deleted on the hypervisor, or together with the VirtualMachine that this object owns.
     VmMissing,
     /// The VM was deleted by somebody else and is created anew, as spec.driftPolicy.deletion says.
     Recreating,

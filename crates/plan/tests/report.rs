@@ -69,6 +69,7 @@ fn end(
 ) -> (Option<VirtualMachineStatus>, Vec<Note>) {
     let desired = Desired::default();
     report(&PassEnd {
+        failure: None,
         vm,
         generation: vm.metadata.generation,
         record,

@@ -4,7 +4,6 @@
 
 mod convert;
 pub mod json;
-mod modest;
 mod redact;
 
 pub(crate) use convert::{failure, handover, kind_of_word, task_id, task_ref};

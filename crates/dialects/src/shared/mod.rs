@@ -2,6 +2,7 @@
 
 pub mod desk;
 pub mod line;
+pub mod lost;
 pub mod made;
 pub mod names;
 pub mod owner;

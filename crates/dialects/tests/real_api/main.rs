@@ -13,6 +13,7 @@ mod configs;
 mod crash;
 mod deletion;
 mod forms;
+mod loss;
 mod novacron;
 mod placement;
 mod rest;

@@ -2,6 +2,7 @@
 
 mod forms;
 mod life;
+mod loss;
 mod many_providers;
 mod moves;
 mod trouble;

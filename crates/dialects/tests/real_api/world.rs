@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use polyvirt_api::infra::{Provider as ProviderObject, ProviderSpec, ProviderType, VirtualMachine};
@@ -328,6 +329,26 @@ impl World {
             status.and_then(|s| s.failure_reason.as_deref()) == Some(reason)
         };
         self.until(name, reason, fails).await
+    }
+
+    /// Waits until an event on the object says so.
+    pub async fn told<K: Object>(&self, name: &str, reason: &str) {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let says = |event: &Event| {
+            let about = event.regarding.clone().unwrap_or_default();
+            about.name.as_deref() == Some(name)
+                && about.api_version.as_deref() == Some(&*K::api_version(&()))
+                && event.reason.as_deref() == Some(reason)
+        };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let list = api.list(&ListParams::default()).await;
+            if list.is_ok_and(|list| list.items.iter().any(says)) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "no event {reason} on {name}");
+            sleep(GLANCE).await;
+        }
     }
 
     pub async fn vm(&self, name: &str) -> VirtualMachine {

@@ -19,6 +19,7 @@ use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
+use crate::runtime::vanished::{self, Written};
 use crate::runtime::vm_index::{Target, provider_of};
 use crate::shared::{Protection, Usage, finalizers_patch, protect, status_body, with_finalizer};
 
@@ -109,7 +110,10 @@ impl ImagePass<'_> {
             return Ok(());
         }
         let body = Patch::Status(status_body(&self.key, &new));
-        let written: VMImage = cluster::patch(&*self.ctx.cluster, &self.key, body).await?;
+        let written = match self.patch(body).await {
+            Err(ClusterError::NotFound) => return self.lost(new).await,
+            other => other?,
+        };
         let notes = report::transitions(old, &new);
         let about = cluster::About::of(Kind::VMImage, &*self.image);
         for note in notes {
@@ -119,17 +123,34 @@ impl ImagePass<'_> {
         Ok(())
     }
 
-    /// Takes the answer to a write into the cache, and tells whom it concerns: it may bring an edit with it.
-    fn keep(&mut self, written: VMImage) {
-        let written = crate::runtime::trim::metadata(written);
-        if let Some(change) = self.ctx.stores.images.written(written.clone()) {
+    async fn patch(&self, patch: Patch) -> Result<Written<VMImage>, ClusterError> {
+        let (cluster, store) = (&*self.ctx.cluster, &self.ctx.stores.images);
+        vanished::write(cluster, store, &self.key, &*self.image, patch).await
+    }
+
+    /// The object was deleted while this pass was under way, and its finalizer overlooked. No object names the copies that the
+    /// pass has just made, so they are deleted now: no later pass could find them.
+    async fn lost(&mut self, status: VMImageStatus) -> Result<(), ClusterError> {
+        let mut image = (*self.image).clone();
+        image.status = Some(status);
+        self.image = Arc::new(image);
+        if !self.delete_copies().await {
+            let image = &self.key.object;
+            tracing::warn!(%image, "the VMImage was deleted during an import; its copies could not be deleted");
+        }
+        Err(ClusterError::NotFound)
+    }
+
+    /// Wakes those whom a write concerns: its answer may bring an edit with it.
+    fn keep(&mut self, written: Written<VMImage>) {
+        if let Some(change) = written.change {
             self.ctx.observer.image(change);
         }
-        self.image = Arc::new(written);
+        self.image = Arc::new(written.object);
     }
 
     /// Copies on providers go before the object does. Until there is a copy the object carries no mark of this.
-    async fn remove_copies(&self) -> Result<Next, ClusterError> {
+    async fn remove_copies(&mut self) -> Result<Next, ClusterError> {
         if !self.delete_copies().await {
             return Ok(Next::After(Duration::from_secs(30)));
         }
@@ -143,15 +164,21 @@ impl ImagePass<'_> {
         if keep.len() == list.len() {
             return Ok(Next::Idle);
         }
-        self.patch_finalizers(&keep).await?;
+        let released = self.patch_finalizers(&keep).await?;
+        self.keep(released);
         Ok(Next::Idle)
     }
 
-    async fn patch_finalizers(&self, finalizers: &[String]) -> Result<VMImage, ClusterError> {
+    async fn patch_finalizers(
+        &self,
+        finalizers: &[String],
+    ) -> Result<Written<VMImage>, ClusterError> {
         let patch = finalizers_patch(&*self.image, finalizers);
-        let written = cluster::patch(&*self.ctx.cluster, &self.key, patch).await;
-        match written {
-            Err(ClusterError::NotFound) => Ok((*self.image).clone()),
+        match self.patch(patch).await {
+            Err(ClusterError::NotFound) => Ok(Written {
+                object: (*self.image).clone(),
+                change: None,
+            }),
             other => other,
         }
     }

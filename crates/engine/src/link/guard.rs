@@ -1,4 +1,5 @@
-//! Stands before every provider: a deadline for each call, a count of each, and a word to the session when calls fail.
+//! Stands before every provider: a deadline for each call, a count of each, bounds on each answer, and a word to the session when
+//! calls fail.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use polyvirt_contract::{
 use tokio::sync::Notify;
 use tracing::Instrument as _;
 
+use crate::link::modest::{Complaints, Modest, modest_error};
 use crate::link::rate::Rate;
 use crate::metrics::{Metrics, ProviderLabels};
 use crate::trace;
@@ -42,6 +44,7 @@ pub struct Guard {
     failures: AtomicU32,
     suspicion: Arc<Notify>,
     rate: Option<Arc<Rate>>,
+    complaints: Complaints,
 }
 
 /// Whether a call counts against the limit of a provider.
@@ -64,6 +67,7 @@ impl Guard {
     ) -> Self {
         Self {
             inner,
+            complaints: Complaints::new(&labels.provider),
             labels,
             metrics,
             failures: AtomicU32::new(0),
@@ -78,7 +82,7 @@ impl Guard {
         }
     }
 
-    async fn call<T>(
+    async fn call<T: Modest>(
         &self,
         method: &'static str,
         limit: Duration,
@@ -102,6 +106,10 @@ impl Guard {
             );
             Err(ProviderError::new(ErrorKind::Timeout, text))
         });
+        let result = match result {
+            Ok(answer) => answer.modest(&self.complaints),
+            Err(error) => Err(modest_error(error)),
+        };
         let code = result.as_ref().map(|_| ()).map_err(|e| e.kind);
         if let Err(kind) = code {
             span.record("error", kind.reason());

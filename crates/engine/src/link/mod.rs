@@ -8,9 +8,12 @@
 
 pub mod addresses;
 pub mod guard;
+pub mod listing;
+pub mod modest;
 pub mod observations;
 pub mod rate;
 pub mod session;
+mod steadiness;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +25,7 @@ use polyvirt_contract::{Capabilities, Features, Provider, ProviderError};
 
 pub use observations::{Concerns, Observations};
 
+use crate::link::listing::Listing;
 use crate::runtime::key::ObjectKey;
 
 /// How a link stands.
@@ -58,6 +62,8 @@ pub struct View {
     pub features: Arc<Features>,
     /// What it can do.
     pub capabilities: Arc<Capabilities>,
+    /// What is wrong with a provider that answers but cannot be listened to; `None` if nothing is.
+    pub unsteady: Option<Arc<str>>,
     /// Hosts, datastores and networks as they were when it was connected; `None` if it does not tell.
     pub inventory: Option<Arc<Inventory>>,
 }
@@ -71,6 +77,8 @@ struct State {
 pub struct Link {
     /// The Provider object.
     pub key: ObjectKey,
+    /// The last list of its VMs that a pass asked for.
+    pub listing: Listing,
     state: Mutex<State>,
 }
 
@@ -83,10 +91,12 @@ impl Link {
             provider: None,
             features: Arc::default(),
             capabilities: Arc::default(),
+            unsteady: None,
             inventory: None,
         };
         Self {
             key,
+            listing: Listing::default(),
             state: Mutex::new(State {
                 view,
                 seen: Observations::default(),
@@ -142,6 +152,13 @@ impl Link {
     /// What the hypervisor has.
     pub fn has(&self, inventory: Option<Inventory>) {
         self.lock().view.inventory = inventory.map(Arc::new);
+    }
+
+    /// Whether the provider can be listened to, and if not, why. `true` if that is news.
+    pub fn steadiness(&self, unsteady: Option<Arc<str>>) -> bool {
+        let mut state = self.lock();
+        let before = std::mem::replace(&mut state.view.unsteady, unsteady);
+        before != state.view.unsteady
     }
 
     /// A health check passed.

@@ -107,10 +107,17 @@ impl Session {
         let mut failures = 0;
         loop {
             let suspicion = Arc::new(Notify::new());
+            let begin = Instant::now();
             let error = match self.establish(&suspicion).await {
                 Ok((provider, features)) => {
-                    failures = 0;
-                    self.serve(&provider, &features, &suspicion).await
+                    let error = self.serve(&provider, &features, &suspicion).await;
+                    // Only a link that lasted ends the growth of the pauses: one that breaks as soon as it stands is no better
+                    // than one that cannot be made.
+                    if begin.elapsed() > self.timing.interval {
+                        failures = 0;
+                    }
+                    self.wavers(failures, &error.message);
+                    error
                 }
                 Err(error) => error,
             };
@@ -206,25 +213,27 @@ impl Session {
                 Err(error) => return error,
             };
             self.link.hears((self.clock)());
-            if let Err(error) = self.hear(provider, stream, suspicion).await {
-                return error;
-            }
+            let end = match self.hear(provider, stream, suspicion).await {
+                Ok(end) => end,
+                Err(error) => return error,
+            };
             short = if begin.elapsed() > self.timing.interval {
                 0
             } else {
                 short + 1
             };
+            self.wavers(short, &end);
             sleep(pause(short, u64::from(short)).min(self.timing.interval)).await;
         }
     }
 
-    /// Hears the stream to its end. `Err` if the provider turned out to be dead.
+    /// Hears the stream to its end, and tells why it ended. `Err` if the provider turned out to be dead.
     async fn hear(
         &self,
         provider: &Arc<dyn Provider>,
         mut stream: BoxStream<'static, Result<VmEvent, ProviderError>>,
         suspicion: &Notify,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<String, ProviderError> {
         let mut tick = self.ticks();
         let mut failed = 0;
         loop {
@@ -233,11 +242,15 @@ impl Session {
                     Some(Ok(event)) => self.heard(event)?,
                     Some(Err(error)) => {
                         tracing::info!(provider = %self.link.key, %error, "watch ended");
-                        return Ok(());
+                        return Ok(error.message);
                     }
-                    None => return Ok(()),
+                    None => return Ok("the provider closed it".to_owned()),
                 },
-                _ = tick.tick() => self.check(provider, &mut failed).await?,
+                _ = tick.tick() => {
+                    self.check(provider, &mut failed).await?;
+                    // It has lasted.
+                    self.steadiness(None);
+                }
                 () = suspicion.notified() => self.suspect(provider).await?,
             }
         }
@@ -308,7 +321,10 @@ impl Session {
         let mut failed = 0;
         loop {
             match self.sweep(provider).await {
-                Ok(()) => failed = 0,
+                Ok(()) => {
+                    failed = 0;
+                    self.steadiness(None);
+                }
                 Err(error) => {
                     failed += 1;
                     if failed >= self.timing.failures {

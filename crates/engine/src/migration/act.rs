@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use polyvirt_api::infra::VMMigration;
 use polyvirt_api::names;
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
@@ -15,9 +14,10 @@ use polyvirt_plan::{Note, Reason};
 
 use super::target::Target;
 use super::{Flow, Pass, Seen};
-use crate::cluster::{self, About, ClusterError, Patch};
+use crate::cluster::{About, ClusterError, Patch};
 use crate::next::Next;
 use crate::runtime::key::Kind;
+use crate::runtime::vanished;
 use crate::shared::{finalizers_patch, with_finalizer, without_finalizer};
 use crate::subject::AboutVm as _;
 use crate::virtual_machine::reach::{Reach, Ready};
@@ -57,12 +57,12 @@ impl Pass<'_> {
 
     /// Writes, and goes on with the object as it is then.
     pub(super) async fn write(&mut self, patch: Patch) -> Result<(), ClusterError> {
-        let written: VMMigration = cluster::patch(&*self.ctx.cluster, &self.key, patch).await?;
-        let written = crate::runtime::trim::metadata(written);
-        if let Some(change) = self.ctx.stores.migrations.written(written.clone()) {
+        let (cluster, store) = (&*self.ctx.cluster, &self.ctx.stores.migrations);
+        let written = vanished::write(cluster, store, &self.key, &*self.object, patch).await?;
+        if let Some(change) = written.change {
             self.ctx.observer.migration(change);
         }
-        self.object = Arc::new(written);
+        self.object = Arc::new(written.object);
         Ok(())
     }
 

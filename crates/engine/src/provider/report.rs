@@ -102,12 +102,15 @@ fn standing(status: &mut ProviderStatus, view: &View) -> Finding {
             status.connected_since = Some(unbroken.unwrap_or(Time(*since)));
             status.latency_ms = i64::try_from(latency.as_millis()).ok();
             status.circuit = Some(CircuitState::Closed);
-            Finding::new(
-                kind::READY,
-                Truth::True,
-                Reason::Connected,
-                "The provider answers",
-            )
+            match &view.unsteady {
+                Some(why) => Finding::new(kind::READY, Truth::False, Reason::ProviderError, &**why),
+                None => Finding::new(
+                    kind::READY,
+                    Truth::True,
+                    Reason::Connected,
+                    "The provider answers",
+                ),
+            }
         }
         Standing::Unavailable { since, error } => {
             status.connected_since = None;

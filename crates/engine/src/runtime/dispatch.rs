@@ -11,12 +11,15 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use polyvirt_api::infra::{
     ImageProviderStatus, Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine,
 };
+use polyvirt_contract::VmId;
 
+use crate::cluster::ClusterError;
 use crate::context::Stores;
 use crate::link::Link;
 use crate::runtime::key::{Key, Kind, ObjectKey};
@@ -53,6 +56,13 @@ pub trait Follower: Send + Sync {
     fn vm_changed(&self, vm: &ObjectKey);
     /// A Provider came, changed or went.
     fn provider_changed(&self, provider: &ObjectKey);
+    /// A VirtualMachine that had the VM of that id is about to lose its finalizer. The finalizer is removed only after this has
+    /// succeeded, so an owner can first record that its VM was deleted: after a crash nothing else would show it.
+    fn vm_leaves<'a>(
+        &'a self,
+        vm: &'a VirtualMachine,
+        id: &'a VmId,
+    ) -> BoxFuture<'a, Result<(), ClusterError>>;
 }
 
 impl Dispatcher {

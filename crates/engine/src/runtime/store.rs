@@ -3,7 +3,7 @@
 //! The answer of a write is newer than the watch, so it goes in at once and a pass never plans on a status that it has itself
 //! replaced. The watch may then deliver older versions: they are dropped by their resource version.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::Resource;
@@ -28,6 +28,9 @@ pub enum Change<K> {
 
 struct Inner<K> {
     objects: HashMap<ObjectKey, Arc<K>>,
+    /// Objects that only this cache still has (`runtime/vanished.rs`). Kept beside the objects: nothing that a user can write
+    /// into an object may change where it is stored.
+    vanished: HashSet<ObjectKey>,
 }
 
 /// A cache of one kind.
@@ -40,6 +43,7 @@ impl<K> Default for Store<K> {
         Self {
             inner: Mutex::new(Inner {
                 objects: HashMap::new(),
+                vanished: HashSet::new(),
             }),
         }
     }
@@ -91,18 +95,39 @@ impl<K: Resource> Store<K> {
         known.then(|| inner.insert(object, version)).flatten()
     }
 
-    /// Replaces an object that nobody but us has any more, unless another one of its name has taken its place.
+    /// Takes an object that the API server no longer has, as one that is still to be taken down. `None` if we know a newer
+    /// version.
+    pub fn vanish(&self, object: K) -> Option<Change<K>> {
+        let (key, version) = (ObjectKey::of(&object), version(&object));
+        let mut inner = self.lock();
+        let change = inner.insert(object, version)?;
+        inner.vanished.insert(key);
+        Some(change)
+    }
+
+    /// Whether the object of that name is one that only this cache has.
+    pub fn has_vanished(&self, key: &ObjectKey) -> bool {
+        self.lock().vanished.contains(key)
+    }
+
+    /// Whether only this cache has the object. `false` if another object of its name has taken its place.
+    pub fn is_vanished(&self, object: &K) -> bool {
+        let inner = self.lock();
+        inner.vanished.contains(&ObjectKey::of(object)) && inner.has_same(object)
+    }
+
+    /// Replaces an object that only this cache has, unless another one of its name has taken its place.
     pub fn keep(&self, object: K) -> Option<Change<K>> {
         let mut inner = self.lock();
         let same = inner.has_same(&object);
         same.then(|| inner.insert(object, 0)).flatten()
     }
 
-    /// Removes an object that nobody but us had, unless another one of its name has taken its place.
+    /// Removes an object that only this cache has, unless another one of its name has taken its place.
     pub fn let_go(&self, object: &K) -> Option<Change<K>> {
         let mut inner = self.lock();
         let same = inner.has_same(object);
-        let removed = same.then(|| inner.objects.remove(&ObjectKey::of(object)));
+        let removed = same.then(|| inner.remove(&ObjectKey::of(object)));
         removed.flatten().map(Change::Removed)
     }
 
@@ -113,7 +138,7 @@ impl<K: Resource> Store<K> {
 
     /// Removes what a fresh list no longer has.
     pub fn remove_key(&self, key: &ObjectKey) -> Option<Change<K>> {
-        self.lock().objects.remove(key).map(Change::Removed)
+        self.lock().remove(key).map(Change::Removed)
     }
 }
 
@@ -123,12 +148,21 @@ impl<K: Resource> Inner<K> {
         here.is_some_and(|here| here.meta().uid == object.meta().uid)
     }
 
+    fn remove(&mut self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.vanished.remove(key);
+        self.objects.remove(key)
+    }
+
     fn insert(&mut self, object: K, version_now: u64) -> Option<Change<K>> {
         let key = ObjectKey::of(&object);
         let known = self.objects.get(&key).map(|old| version(&**old));
         // Version 0 is one that cannot be compared: take it.
         if known.is_some_and(|known| version_now != 0 && known >= version_now) {
             return None;
+        }
+        if !self.has_same(&object) {
+            // Another object of this name: the mark was about the former one.
+            self.vanished.remove(&key);
         }
         let new = Arc::new(object);
         Some(match self.objects.insert(key, new.clone()) {
@@ -173,6 +207,40 @@ mod tests {
         assert!(store.watched(object(2)).is_none());
         let now = store.get(&ObjectKey::new("ns", "a")).expect("there");
         assert_eq!(now.metadata.resource_version.as_deref(), Some("3"));
+    }
+
+    fn with_uid(version: u64, uid: &str) -> ConfigMap {
+        let mut map = object(version);
+        map.metadata.uid = Some(uid.to_owned());
+        map
+    }
+
+    #[test]
+    fn the_mark_of_a_vanished_object_stays_with_its_updates_and_ends_with_it() {
+        let store = Store::default();
+        store.watched(with_uid(1, "a"));
+        assert!(!store.is_vanished(&with_uid(1, "a")));
+        store.vanish(with_uid(2, "a"));
+        assert!(store.is_vanished(&with_uid(1, "a")));
+        store.keep(with_uid(2, "a"));
+        assert!(store.has_vanished(&ObjectKey::new("ns", "a")));
+        store.let_go(&with_uid(2, "a"));
+        store.watched(with_uid(3, "a"));
+        assert!(!store.is_vanished(&with_uid(3, "a")));
+    }
+
+    #[test]
+    fn an_object_that_takes_the_name_of_a_vanished_one_is_not_vanished() {
+        let store = Store::default();
+        store.watched(with_uid(1, "a"));
+        store.vanish(with_uid(2, "a"));
+        store.watched(with_uid(3, "b"));
+        assert!(!store.is_vanished(&with_uid(3, "b")));
+        assert!(
+            !store.is_vanished(&with_uid(2, "a")),
+            "it has no place here any more"
+        );
+        assert!(store.let_go(&with_uid(2, "a")).is_none());
     }
 
     #[test]

@@ -179,16 +179,11 @@ where
             return self.store.removed(object);
         };
         tracing::warn!(kind = %K::kind(&()), object = %ObjectKey::of(object), "removed with our finalizer on it; what it stood for is still taken down");
-        self.store.watched(trim::for_cache(kept))
+        self.store.vanish(trim::for_cache(kept))
     }
 
     fn is_gone(&self, key: &ObjectKey, fresh: &HashSet<ObjectKey>) -> bool {
-        let vanished = || {
-            self.store
-                .get(key)
-                .is_some_and(|object| object.is_vanished())
-        };
-        self.scope.covers(key) && !fresh.contains(key) && !vanished()
+        self.scope.covers(key) && !fresh.contains(key) && !self.store.has_vanished(key)
     }
 
     fn complete(&mut self) {

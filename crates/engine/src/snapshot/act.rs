@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use polyvirt_api::infra::{SnapshotPhase, VMSnapshot};
+use polyvirt_api::infra::SnapshotPhase;
 use polyvirt_api::names;
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
 use polyvirt_plan::snapshot::{Done, EndOfLife, Intent, Outcome, Release, Step};
-use polyvirt_plan::virtual_machine::{Operation, OperationKind};
+use polyvirt_plan::virtual_machine::{Operation, OperationKind, overdue_task};
 use polyvirt_plan::{Note, Reason};
 
 use super::refusals::Refusal;
 use super::{Flow, Pass, Seen};
-use crate::cluster::{self, About, ClusterError, Patch};
+use crate::cluster::{About, ClusterError, Patch};
 use crate::next::Next;
 use crate::runtime::key::Kind;
+use crate::runtime::vanished;
 use crate::shared::{finalizers_patch, with_finalizer, without_finalizer};
 use crate::virtual_machine::reach::{Reach, Ready};
 
@@ -58,12 +59,12 @@ impl Pass<'_> {
 
     /// Writes, and goes on with the object as it is then.
     pub(super) async fn write(&mut self, patch: Patch) -> Result<(), ClusterError> {
-        let written: VMSnapshot = cluster::patch(&*self.ctx.cluster, &self.key, patch).await?;
-        let written = crate::runtime::trim::metadata(written);
-        if let Some(change) = self.ctx.stores.snapshots.written(written.clone()) {
+        let (cluster, store) = (&*self.ctx.cluster, &self.ctx.stores.snapshots);
+        let written = vanished::write(cluster, store, &self.key, &*self.object, patch).await?;
+        if let Some(change) = written.change {
             self.ctx.observer.snapshot(change);
         }
-        self.object = Arc::new(written);
+        self.object = Arc::new(written.object);
         Ok(())
     }
 
@@ -118,13 +119,21 @@ impl Pass<'_> {
             (None, false) => ready.provider.task_status(&task).await,
         };
         match state {
-            Ok(TaskState::Running { .. }) => self.await_task(&task),
+            Ok(TaskState::Running { .. }) => match self.overdue_task() {
+                Some(error) => self.failed(error),
+                None => self.await_task(&task),
+            },
             Ok(TaskState::Succeeded) => self.task_succeeded(),
             Ok(TaskState::Failed(error)) => self.failed(error),
             // What a forgotten task did is to be seen on the VM, where that can be seen.
             Err(error) if error.kind == ErrorKind::NotFound => self.task_forgotten(),
             Err(error) => Flow::End(Outcome::Failed(error)),
         }
+    }
+
+    fn overdue_task(&self) -> Option<ProviderError> {
+        let operation = self.record.operation.as_ref()?;
+        overdue_task(operation, self.ctx.now())
     }
 
     fn await_task(&self, task: &TaskId) -> Flow {

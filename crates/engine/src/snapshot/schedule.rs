@@ -24,7 +24,7 @@ use crate::cluster::{self, About, ClusterError, Patch};
 use crate::context::Context;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
-use crate::runtime::trim;
+use crate::runtime::vanished;
 use crate::shared::{finalizers_patch, status_body, with_finalizer, without_finalizer};
 use crate::subject::AboutVm as _;
 
@@ -225,12 +225,12 @@ impl Pass<'_> {
 
     /// Writes, and goes on with the object as it is then.
     async fn write(&mut self, patch: Patch) -> Result<(), ClusterError> {
-        let written: VMSnapshot = cluster::patch(&*self.ctx.cluster, &self.key, patch).await?;
-        let written = trim::metadata(written);
-        if let Some(change) = self.ctx.stores.snapshots.written(written.clone()) {
+        let (cluster, store) = (&*self.ctx.cluster, &self.ctx.stores.snapshots);
+        let written = vanished::write(cluster, store, &self.key, &*self.object, patch).await?;
+        if let Some(change) = written.change {
             self.ctx.observer.snapshot(change);
         }
-        self.object = Arc::new(written);
+        self.object = Arc::new(written.object);
         Ok(())
     }
 

@@ -32,7 +32,11 @@ impl Pass<'_> {
         self.sending(OperationKind::Create, None);
         match provider.create(request.clone()).await {
             Ok(created) => {
+                if let Err(other) = self.reserve(&created.id) {
+                    return self.usurped(&created.id, &other);
+                }
                 self.intent = self.intent.spent();
+                self.memo.failure = None;
                 self.tell_recreation();
                 self.record.id = Some(created.id);
                 self.record.applied = Applied {
@@ -77,8 +81,9 @@ impl Pass<'_> {
     }
 
     /// After an error that leaves it open whether the VM was made, or will be, the intent is written: it is looked for.
-    fn create_failed(&mut self, error: ProviderError) -> Flow {
+    pub(super) fn create_failed(&mut self, error: ProviderError) -> Flow {
         let open = error.kind.may_have_happened();
+        self.memo.failure = open.then(|| error.message.clone());
         self.intent = match self.intent {
             Intent::JustWritten(_) if !open => Intent::Missing,
             Intent::JustWritten(_) => Intent::Older(self.ctx.now()),

@@ -171,6 +171,7 @@ impl Pass<'_> {
             desired: self.desired.as_ref().ok(),
             ignored_fields: &self.ignored_fields,
             revert: self.revert.as_ref(),
+            failure: self.memo.failure.as_deref(),
             now: self.ctx.now(),
         });
         if let Some(status) = status {

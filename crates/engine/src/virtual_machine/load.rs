@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
-use polyvirt_contract::model::VmState;
 use polyvirt_contract::{Capabilities, Extension, Identity};
 use polyvirt_plan::snapshot::desired::keeps_vm;
 use polyvirt_plan::virtual_machine::desired::{References, resolve};
@@ -108,14 +107,16 @@ impl<'a> Pass<'a> {
         if self.claim == Some(Claim::Disputed) || self.is_behind(ready) {
             return Seen::Unknown;
         }
-        let (synced, found) = ready.link.seen(|seen| {
+        let (synced, by_id, own) = ready.link.seen(|seen| {
             let by_id = self.record.id.as_ref().and_then(|id| seen.get(id));
-            (seen.synced(), by_id.or_else(|| seen.find(&self.identity)))
+            (seen.synced(), by_id, seen.find(&self.identity))
         });
         if !synced {
             return Seen::Unknown;
         }
-        match found {
+        match self.better(by_id, own) {
+            // What a deletion leaves behind is left for good: the provider is asked for our own VM first.
+            Some(vm) if self.is_deleting() && self.is_anothers(&vm) => Seen::Unknown,
             Some(vm) => self.judge(vm),
             None if self.may_believe_absence(ready) => Seen::Absent,
             None => Seen::Unknown,
@@ -152,14 +153,6 @@ impl<'a> Pass<'a> {
             && id.is_none()
             && operation.is_none()
             && ready.features.has(Extension::Identity)
-    }
-
-    /// Ours, or somebody else's.
-    pub(super) fn judge(&self, vm: Arc<VmState>) -> Seen {
-        match &vm.owner {
-            Some(owner) if owner.identity != self.identity => Seen::Stranger(vm),
-            _ => Seen::Present(vm),
-        }
     }
 }
 
@@ -258,7 +251,7 @@ fn rival(
 }
 
 /// The object whose UID is the identity comes first, then the older one, then the one whose name sorts first.
-fn claim(vm: &VirtualMachine) -> (bool, Option<jiff::Timestamp>, ObjectKey) {
+pub(super) fn claim(vm: &VirtualMachine) -> (bool, Option<jiff::Timestamp>, ObjectKey) {
     let own = vm.metadata.uid.as_deref() == Some(record::identity(vm).as_str());
     let born = vm.metadata.creation_timestamp.as_ref().map(|t| t.0);
     (!own, born, ObjectKey::of(vm))

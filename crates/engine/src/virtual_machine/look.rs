@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError};
 use polyvirt_plan::virtual_machine::desired::hypervisor_name;
@@ -16,8 +17,8 @@ impl Pass<'_> {
             return Flow::Continue;
         };
         let asked = self.ctx.now();
-        let found = match self.ask(ready).await {
-            Ok(found) => found,
+        let (found, asked) = match self.ask(ready, asked).await {
+            Ok(answer) => answer,
             Err(error) => return Flow::End(Outcome::Failed(error)),
         };
         self.asked = Some(asked);
@@ -32,38 +33,70 @@ impl Pass<'_> {
         Flow::Continue
     }
 
-    async fn ask(&self, ready: &Ready) -> Result<Found, ProviderError> {
+    /// What the provider has, and of which moment that is the truth.
+    async fn ask(
+        &self,
+        ready: &Ready,
+        asked: Timestamp,
+    ) -> Result<(Found, Timestamp), ProviderError> {
+        if self.record.id.is_none() && !ready.features.has(Extension::Identity) {
+            return self.ask_by_name(ready, asked).await;
+        }
+        let found = self.ask_by_id_or_identity(ready).await?;
+        Ok((found, asked))
+    }
+
+    async fn ask_by_id_or_identity(&self, ready: &Ready) -> Result<Found, ProviderError> {
         if let Some(id) = &self.record.id
             && let Some(vm) = ready.provider.describe(id).await?
         {
-            return Ok(Found::Ours(vm));
+            return self.ask_for_own(ready, vm).await;
         }
         if ready.features.has(Extension::Identity) {
             let found = ready.provider.find(&self.identity).await?;
             return Ok(found.map_or(Found::Nothing, Found::Ours));
         }
-        if self.record.id.is_some() {
-            return Ok(Found::Nothing);
+        Ok(Found::Nothing)
+    }
+
+    /// The VM of the id in the status. If it carries another's identity the status is wrong, and our own VM, if there is one, is
+    /// found by its identity, as after a loss of the status.
+    async fn ask_for_own(&self, ready: &Ready, vm: VmState) -> Result<Found, ProviderError> {
+        if !self.is_anothers(&vm) || !ready.features.has(Extension::Identity) {
+            return Ok(Found::Ours(vm));
         }
-        self.ask_by_name(ready).await
+        match ready.provider.find(&self.identity).await {
+            Ok(own) => Ok(Found::Ours(own.unwrap_or(vm))),
+            // It offers what it does not have: nothing more can be asked of it.
+            Err(error) if error.kind == ErrorKind::Unsupported => Ok(Found::Ours(vm)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Without identities a VM of our name is ours only if we were about to create it, and had found the name free before.
-    async fn ask_by_name(&self, ready: &Ready) -> Result<Found, ProviderError> {
+    async fn ask_by_name(
+        &self,
+        ready: &Ready,
+        asked: Timestamp,
+    ) -> Result<(Found, Timestamp), ProviderError> {
         let spec = &self.vm.spec;
         let name = hypervisor_name(self.key.namespace(), self.key.name(), &spec.provider_ref);
-        let list = match ready.provider.list_vms().await {
-            Ok(list) => list,
+        let list = ready.provider.list_vms();
+        let listed = match ready.link.listing.fresh(&self.ctx.clock, list).await {
+            Ok(listed) => listed,
             // Nothing more can be asked of such a provider.
-            Err(error) if error.kind == ErrorKind::Unsupported => return Ok(Found::Nothing),
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                return Ok((Found::Nothing, asked));
+            }
             Err(error) => return Err(error),
         };
-        let found = list.into_iter().find(|vm| vm.name == name);
-        Ok(match (found, self.intent) {
+        let found = listed.vms.iter().find(|vm| vm.name == name).cloned();
+        let found = match (found, self.intent) {
             (None, _) => Found::Nothing,
             (Some(vm), Intent::Missing) => Found::Named(vm),
             (Some(vm), Intent::JustWritten(_) | Intent::Older(_)) => Found::Ours(vm),
-        })
+        };
+        Ok((found, listed.begun))
     }
 
     fn take(&mut self, vm: VmState) -> Seen {

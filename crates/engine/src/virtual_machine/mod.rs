@@ -18,6 +18,7 @@ mod finish;
 mod hook;
 mod load;
 mod look;
+pub(crate) mod ownership;
 mod pass;
 pub(crate) mod place;
 pub(crate) mod reach;
@@ -44,6 +45,7 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
     let Some(vm) = ctx.stores.vms.get(key) else {
         ctx.remember(key, Memo::default());
         ctx.placements.forget(key);
+        ctx.reservations.free(key);
         ctx.errands.stop(key);
         return Next::Idle;
     };

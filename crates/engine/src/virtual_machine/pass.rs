@@ -132,6 +132,7 @@ impl Pass<'_> {
             self.record.applied = Applied::default();
         }
         self.record.id = Some(vm.id.clone());
+        self.memo.failure = None;
     }
 
     /// The VM to change, on behalf of this object. `None` while the VM has no id.

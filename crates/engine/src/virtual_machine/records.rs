@@ -17,7 +17,7 @@ use crate::cluster::{self, ClusterError, Patch};
 use crate::context::{Memo, Unwritten};
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind};
-use crate::runtime::vanished::Vanishing;
+use crate::runtime::vanished;
 use crate::shared::{finalizers_patch, without_finalizer};
 
 impl Pass<'_> {
@@ -43,12 +43,9 @@ impl Pass<'_> {
 
     /// Writes, and goes on with the object as it is then.
     pub(super) async fn write(&mut self, patch: Patch) -> Result<(), ClusterError> {
-        if self.vm.is_vanished() {
-            self.write_to_cache(patch);
-            return Ok(());
-        }
         let key = Key::new(Kind::VirtualMachine, self.key.clone());
-        let written: VirtualMachine = match cluster::patch(&*self.ctx.cluster, &key, patch).await {
+        let (cluster, store) = (&*self.ctx.cluster, &self.ctx.stores.vms);
+        let written = match vanished::write(cluster, store, &key, &*self.vm, patch).await {
             Ok(written) => written,
             Err(error) => {
                 self.remember_unwritten();
@@ -56,16 +53,24 @@ impl Pass<'_> {
             }
         };
         self.memo.unwritten = None;
-        let written = crate::runtime::trim::metadata(written);
-        if self.is_overtaken_by(&written) {
+        if self.is_overtaken_by(&written.object) {
             // The watch has nothing newer to tell, so nobody else would look at the edit.
             self.come_again = Some(Next::After(Duration::ZERO));
         }
-        if let Some(change) = self.ctx.stores.vms.written(written.clone()) {
+        if let Some(change) = written.change {
             self.ctx.observer.vm(change);
         }
+        if written
+            .object
+            .status
+            .as_ref()
+            .is_some_and(|s| s.id.is_some())
+        {
+            // From now on the index of statuses has it.
+            self.ctx.reservations.free(&self.key);
+        }
         let was_alive = !self.is_deleting();
-        self.vm = Arc::new(written);
+        self.vm = Arc::new(written.object);
         if was_alive && self.is_deleting() {
             // Absence was believed because a create would find what is there. For a deletion it has to be proved.
             self.seen = Seen::Unknown;
@@ -81,23 +86,6 @@ impl Pass<'_> {
             intent: self.intent.spent(),
         }));
         self.ctx.remember(&self.key, self.memo.clone());
-    }
-
-    /// An object that only the cache has is brought up to date there, and goes when it is released.
-    fn write_to_cache(&mut self, patch: Patch) {
-        let stores = &self.ctx.stores;
-        let change = match patch {
-            Patch::Metadata(_) => stores.vms.let_go(&self.vm),
-            Patch::Status(mut body) => {
-                let mut vm = (*self.vm).clone();
-                vm.status = serde_json::from_value(body["status"].take()).ok();
-                self.vm = Arc::new(vm.clone());
-                stores.vms.keep(vm)
-            }
-        };
-        if let Some(change) = change {
-            self.ctx.observer.vm(change);
-        }
     }
 
     /// Whether the answer to a write of ours shows an edit that this pass does not know of.
@@ -155,8 +143,13 @@ impl Pass<'_> {
         Flow::Abandon(Next::after_refusal(&error))
     }
 
-    /// Takes the finalizer off and tells why.
+    /// Takes the finalizer off and tells why. An owner records the loss first.
     pub(super) async fn release(&mut self, release: Release) -> Flow {
+        if let Some(id) = self.record.id.clone()
+            && let Err(error) = self.ctx.observer.vm_leaves(&self.vm, &id).await
+        {
+            return Flow::Abandon(Next::after_refusal(&error));
+        }
         let keep = without_finalizer(&*self.vm, names::VIRTUAL_MACHINE_FINALIZER);
         let patch = finalizers_patch(&*self.vm, &keep);
         let about = cluster::About::of(Kind::VirtualMachine, &*self.vm);

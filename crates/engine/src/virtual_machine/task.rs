@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
-use polyvirt_plan::virtual_machine::{Operation, OperationKind, Outcome, Shape};
+use polyvirt_plan::virtual_machine::{Operation, OperationKind, Outcome, Shape, overdue_task};
 
 use super::pass::{Flow, Pass, Reach, Ready, Seen};
 use crate::link::observations::TASK_SILENCE;
@@ -30,7 +30,10 @@ impl Pass<'_> {
             (None, false) => ready.provider.task_status(&task).await,
         };
         match state {
-            Ok(TaskState::Running { .. }) => self.await_task(&task),
+            Ok(TaskState::Running { .. }) => match self.overdue_task() {
+                Some(error) => self.operation_failed(error),
+                None => self.await_task(&task),
+            },
             Ok(TaskState::Succeeded) => {
                 self.revert_task_over();
                 self.operation_over()
@@ -41,6 +44,11 @@ impl Pass<'_> {
             Err(error) if error.kind == ErrorKind::NotFound => self.operation_forgotten(),
             Err(error) => Flow::End(Outcome::Failed(error)),
         }
+    }
+
+    fn overdue_task(&self) -> Option<ProviderError> {
+        let operation = self.record.operation.as_ref()?;
+        overdue_task(operation, self.ctx.now())
     }
 
     fn operation_forgotten(&mut self) -> Flow {

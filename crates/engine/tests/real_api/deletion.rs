@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use kube::Resource;
 use polyvirt_api::infra::{Provider, VMPhase, VirtualMachine};
 use polyvirt_api::names;
 use polyvirt_plan::Reason;
@@ -11,9 +10,8 @@ use serde_json::json;
 
 use crate::support::fleet::Route;
 use crate::support::look::{id, runs};
-use crate::support::plane;
 use crate::support::wire::{Services, WireServer};
-use crate::support::world::{HYPERVISOR, eventually};
+use crate::support::world::HYPERVISOR;
 use crate::support::{World, message, phase, reason, vm};
 
 fn deleting(vm: &VirtualMachine) -> bool {
@@ -40,56 +38,6 @@ async fn an_object_stays_until_the_hypervisor_has_deleted_its_vm() {
     world.gone::<VirtualMachine>("web").await;
     assert!(mock.vm(&id).is_none());
     world.told("web", Reason::Deleted).await;
-}
-
-/// What the API server does when a DELETE overlooks a finalizer that was just added: the object is gone with it.
-async fn erase(world: &World, name: &str) {
-    let plural = VirtualMachine::plural(&());
-    let place = format!("{}/{plural}/{}/{name}", names::GROUP, world.namespace);
-    let plane = plane::everybodys().await;
-    plane.erase(&place).await.expect("it was there");
-}
-
-#[tokio::test]
-async fn an_object_that_the_api_server_removed_in_spite_of_its_finalizer_takes_its_vm_with_it() {
-    let config = MockConfig {
-        tasks: TaskMode::Async,
-        times: Times {
-            delete: Duration::from_millis(300),
-            ..Times::default()
-        },
-        ..MockConfig::default()
-    };
-    let (world, mock) = World::furnished("vanished", config).await;
-    world.create(vm("web")).await;
-    world.vm("web", "runs", runs).await;
-    mock.faults()
-        .parse("fail=Delete:Unavailable:1")
-        .expect("a rule");
-    erase(&world, "web").await;
-    eventually("its VM is gone", || mock.vms().is_empty()).await;
-    world.told("web", Reason::Deleted).await;
-    world.create(vm("web")).await;
-    world.vm("web", "runs again", runs).await;
-}
-
-#[tokio::test]
-async fn a_vm_whose_object_went_while_nobody_looked_is_counted_and_left_alone() {
-    let (mut world, mock) = World::furnished("unclaimed", MockConfig::default()).await;
-    world.create(vm("web")).await;
-    let id = id(&world.vm("web", "runs", runs).await);
-    world.stop().await;
-    erase(&world, "web").await;
-    world.start().await;
-    let line = format!("provider=\"{}/{HYPERVISOR}\"}} 1", world.namespace);
-    let counted = || {
-        let metrics = world.metrics();
-        let mut lines = metrics.lines();
-        lines.any(|l| l.starts_with("virtrigaud_provider_unclaimed_vms") && l.ends_with(&line))
-    };
-    eventually("it is counted", counted).await;
-    assert!(mock.vm(&id).is_some());
-    assert_eq!(mock.counts().of(Rpc::Delete).calls, 0);
 }
 
 #[tokio::test]

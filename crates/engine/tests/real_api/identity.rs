@@ -268,3 +268,47 @@ async fn a_status_that_was_wiped_does_not_make_a_second_vm() {
     let after = world.vm("web", "runs", runs).await;
     assert_eq!((id(&after), created(&mock)), (id(&before), 1));
 }
+
+/// Says in the object's status that its VM is that of another object.
+async fn misled(world: &World, name: &str, id: &polyvirt_contract::VmId) {
+    let wrong = json!({"status": {"id": id.as_str()}});
+    let params = kube::api::PatchParams::default();
+    let api = world.api::<VirtualMachine>();
+    let patched = api
+        .patch_status(name, &params, &kube::api::Patch::Merge(&wrong))
+        .await;
+    patched.expect("patched");
+}
+
+#[tokio::test]
+async fn a_status_with_the_id_of_another_vm_heals() {
+    let (world, mock) = World::furnished("wrong-id", MockConfig::default()).await;
+    for name in ["web", "db"] {
+        world.create(vm(name)).await;
+    }
+    let web = id(&world.vm("web", "runs", runs).await);
+    let db = id(&world.vm("db", "runs", runs).await);
+    misled(&world, "web", &db).await;
+    let healed = |vm: &VirtualMachine| runs(vm) && id(vm) == web;
+    world.vm("web", "has its own id again", healed).await;
+    world.vm("db", "is untouched", runs).await;
+    assert_eq!((created(&mock), mock.vms().len()), (2, 2));
+}
+
+#[tokio::test]
+async fn an_object_with_the_id_of_another_vm_takes_its_own_vm_with_it() {
+    let (mut world, mock) = World::furnished("wrong-id-gone", MockConfig::default()).await;
+    for name in ["web", "db"] {
+        world.create(vm(name)).await;
+    }
+    world.vm("web", "runs", runs).await;
+    let db = id(&world.vm("db", "runs", runs).await);
+    // Before anybody can heal it.
+    world.stop().await;
+    misled(&world, "web", &db).await;
+    world.delete::<VirtualMachine>("web").await;
+    world.start().await;
+    world.gone::<VirtualMachine>("web").await;
+    let left: Vec<_> = mock.vms().into_iter().map(|vm| vm.id).collect();
+    assert_eq!(left, [db], "its own VM is gone, the other's is not");
+}

@@ -26,7 +26,7 @@ fn importing() -> MockConfig {
     }
 }
 
-fn from(image: &str, name: &str) -> Manifest<VirtualMachine> {
+pub fn from(image: &str, name: &str) -> Manifest<VirtualMachine> {
     vm(name).spec(json!({"imageRef": {"name": image}}))
 }
 

@@ -287,3 +287,39 @@ fn an_edit_of_a_class_that_comes_with_the_answer_to_our_own_write_is_seen() {
     );
     story.conclude();
 }
+
+/// Two VMs, and a status of the first that names the second.
+fn misled(offer: Offer) -> (Scenario, polyvirt_engine::runtime::key::Key, String) {
+    let mut story = Scenario::new(Setting::quiet(offer, TaskMode::Immediate));
+    let (key, other) = (objects::vm(LAB, "a"), objects::vm(LAB, "b"));
+    story.create(&key, objects::plain_vm());
+    story.create(&other, objects::plain_vm());
+    story.settle();
+    let id = story.object(&other).expect("there")["status"]["id"].clone();
+    let id = id.as_str().expect("an id").to_owned();
+    story.edit(&key, |vm| vm["status"]["id"] = json!(id));
+    (story, key, id)
+}
+
+/// A status that named the VM of another object was a conflict for ever.
+#[test]
+fn a_status_that_names_the_vm_of_another_object_heals() {
+    let (mut story, key, other) = misled(Offer::Full);
+    story.conclude();
+    assert_eq!(story.reason(&key), "ReconcileSuccess");
+    assert_ne!(
+        story.object(&key).expect("there")["status"]["id"],
+        other.as_str()
+    );
+    assert_eq!(story.sim.mock.vms().len(), 2);
+}
+
+/// The same object was deleted, and its own VM was left behind.
+#[test]
+fn an_object_whose_status_names_the_vm_of_another_takes_its_own_with_it() {
+    let (mut story, key, other) = misled(Offer::Full);
+    story.schedule.user.delete(&key);
+    story.conclude();
+    assert!(story.object(&key).is_none());
+    assert_eq!(story.only_vm().id.as_str(), other);
+}

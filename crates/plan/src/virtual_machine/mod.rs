@@ -17,6 +17,7 @@
 //! - nothing is ever done to a VM that is somebody else's;
 //! - the finalizer goes only when absence was proved, the policy is to retain, or the user forced it.
 
+pub mod deadline;
 pub mod desired;
 pub mod facts;
 pub mod hooks;
@@ -27,6 +28,7 @@ pub mod revert;
 pub mod size;
 pub mod step;
 
+pub use deadline::overdue_task;
 pub use facts::*;
 pub use next::{FORGOTTEN_AFTER, RESEND_AFTER, is_fresh, next_step, remaining};
 pub use report::{Outcome, PassEnd, report};

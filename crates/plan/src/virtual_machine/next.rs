@@ -141,7 +141,9 @@ fn deleting(facts: &Facts<'_>, policy: DeletionPolicy) -> Step {
         Observed::Absent => create_under_way(facts)
             .or_else(|| create_of_a_former_life(facts))
             .unwrap_or(Step::Release(Release::Proved)),
-        Observed::Stranger(_) => Step::Release(Release::NotOurs),
+        Observed::Stranger(_) => create_under_way(facts)
+            .or_else(|| create_of_a_former_life(facts))
+            .unwrap_or(Step::Release(Release::NotOurs)),
         Observed::Present(vm) => wait_for_keeper(facts)
             .or_else(|| hooks::before_delete(facts, vm))
             .unwrap_or(Step::Delete),

@@ -58,6 +58,8 @@ pub struct PassEnd<'a> {
     pub ignored_fields: &'a [String],
     /// What the VM is to go back to.
     pub revert: Option<&'a RevertWish>,
+    /// The error of the last create, if it leaves open whether the VM was made.
+    pub failure: Option<&'a str>,
     /// The time of the report.
     pub now: Timestamp,
 }

@@ -8,7 +8,6 @@ use crate::model::{
     VmState,
 };
 use crate::wire::json::parse_flat;
-use crate::wire::modest::modest;
 use crate::wire::{ext, v1};
 
 impl From<PowerState> for ext::PowerState {
@@ -189,7 +188,7 @@ impl From<ext::Snapshot> for SnapshotState {
 
 impl From<ext::VmState> for VmState {
     fn from(vm: ext::VmState) -> Self {
-        modest(Self {
+        Self {
             power: vm.power().into(),
             stage: vm.stage().into(),
             id: vm.id.into(),
@@ -209,7 +208,7 @@ impl From<ext::VmState> for VmState {
             fault: vm.fault,
             details: vm.details,
             snapshots: vm.snapshots.map(|s| convert_all(s.items)),
-        })
+        }
     }
 }
 
@@ -253,7 +252,7 @@ impl v1::DescribeResponse {
             return None;
         }
         let details = raw_details(&self.provider_raw_json);
-        Some(modest(VmState {
+        Some(VmState {
             id: id.clone(),
             name: details.get("name").cloned().unwrap_or_default(),
             power: PowerState::parse(&self.power_state),
@@ -261,7 +260,7 @@ impl v1::DescribeResponse {
             console_url: self.console_url,
             details,
             ..VmState::default()
-        }))
+        })
     }
 }
 
@@ -291,7 +290,7 @@ impl From<VmState> for v1::VmInfo {
 
 impl From<v1::VmInfo> for VmState {
     fn from(vm: v1::VmInfo) -> Self {
-        modest(Self {
+        Self {
             id: vm.id.into(),
             name: vm.name,
             power: PowerState::parse(&vm.power_state),
@@ -302,7 +301,7 @@ impl From<v1::VmInfo> for VmState {
             nics: known(convert_all(vm.networks)),
             details: vm.provider_raw,
             ..Self::default()
-        })
+        }
     }
 }
 

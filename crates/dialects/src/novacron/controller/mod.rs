@@ -11,6 +11,7 @@
 //! of them leaves a VM that the next pass takes up where it stands.
 
 mod deletion;
+mod loss;
 mod market;
 mod migration;
 mod pass;

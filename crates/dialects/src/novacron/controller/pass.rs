@@ -64,6 +64,7 @@ impl<'a> Pass<'a> {
 
     async fn steps(&mut self, found: &mut Found) -> Result<(), Stop> {
         found.vm = self.virtual_machine().await?;
+        self.is_not_lost(found.vm.as_deref())?;
         let provider = self.place(found.vm.as_deref()).await?;
         let lowered = self.lower(&provider, found.vm.as_deref()).await?;
         let lowered = found.lowered.insert(lowered);
@@ -74,6 +75,7 @@ impl<'a> Pass<'a> {
         let made = made.map_err(refused)?;
         let changed = before.is_none_or(|b| b.metadata.generation != made.metadata.generation);
         found.vm = Some(made);
+        self.close_request().await?;
         if changed {
             self.drop_networks(lowered).await?;
         }

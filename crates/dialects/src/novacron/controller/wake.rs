@@ -1,6 +1,11 @@
 //! Who is to be looked at when something changes.
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use polyvirt_api::infra;
 use polyvirt_api::novacron::VirtualMachine;
+use polyvirt_contract::VmId;
+use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::runtime::dispatch::{Follower, Source};
 use polyvirt_engine::runtime::key::{Kind, ObjectKey};
 use polyvirt_engine::runtime::queue::Urgency;
@@ -39,6 +44,14 @@ impl Follower for Controller {
         if self.stores.vms.get(vm).is_some() {
             self.wake(vm, Urgency::Event);
         }
+    }
+
+    fn vm_leaves<'a>(
+        &'a self,
+        vm: &'a infra::VirtualMachine,
+        id: &'a VmId,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.record_loss(vm, id).boxed()
     }
 
     /// A Provider that is new, or one that is gone, may end a wait. Its status is told by the VMs on it.

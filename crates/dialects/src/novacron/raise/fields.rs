@@ -12,7 +12,13 @@ const MIB: u64 = 1 << 20;
 
 pub(super) fn fill(status: &mut VirtualMachineStatus, facts: &Facts<'_>, phase: &str) {
     status.placement = facts.trouble.and_then(unplaced);
-    let Some(made) = facts.made.and_then(|vm| vm.status.as_ref()) else {
+    if let Some(Trouble::VmMissing { id, .. }) = facts.trouble {
+        return lost(status, id);
+    }
+    let Some(made) = facts.made else { return };
+    let Some(made) = made.status.as_ref() else {
+        // A new VirtualMachine: the VM of a former one is no longer the one that is meant.
+        status.vm_id = None;
         return;
     };
     let runs = matches!(phase, phase::RUNNING | phase::MIGRATING);
@@ -25,6 +31,16 @@ pub(super) fn fill(status: &mut VirtualMachineStatus, facts: &Facts<'_>, phase: 
         Some(migration) => Some(told(migration)),
         None => (phase == phase::MIGRATING).then(|| untold(status)),
     };
+}
+
+/// The id stays: it says that there was a VM.
+fn lost(status: &mut VirtualMachineStatus, id: &str) {
+    status.vm_id = Some(id.to_owned());
+    status.node_name = None;
+    status.ip_addresses.clear();
+    status.snapshots.clear();
+    status.resources = None;
+    status.migration = None;
 }
 
 /// What `polyvirt vm explain` shows of a VM that no Provider takes.

@@ -77,6 +77,9 @@ pub fn raise(facts: &Facts<'_>) -> VirtualMachineStatus {
 }
 
 fn phase_of(facts: &Facts<'_>) -> &'static str {
+    if let Some(Trouble::VmMissing { .. }) = facts.trouble {
+        return phase::FAILED;
+    }
     let Some(made) = facts.made else {
         return match facts.trouble {
             Some(trouble) if !trouble.may_pass() => phase::FAILED,
@@ -147,6 +150,7 @@ const fn is_bad(reason: Reason) -> bool {
             | Reason::Failed
             | Reason::Unhealthy
             | Reason::NameConflict
+            | Reason::VmMissing
             | Reason::WaitingForDependencies
             | Reason::MigrationFailed
     )

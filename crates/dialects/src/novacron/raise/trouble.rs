@@ -4,6 +4,7 @@ use polyvirt_plan::Reason;
 
 use crate::novacron::lower::LowerError;
 use crate::novacron::place::PlaceError;
+use crate::shared::lost::remedy;
 
 /// What stands in the way of a VM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +25,14 @@ pub enum Trouble {
         /// Its name.
         name: String,
     },
+    /// The VirtualMachine that was made for it was deleted behind it, and its VM with it.
+    #[error("{}", remedy("virtualmachines.novacron.io", name, id))]
+    VmMissing {
+        /// The name of both.
+        name: String,
+        /// The VM on its provider.
+        id: String,
+    },
     /// The API server refuses what is made for it.
     #[error("What is made for this VirtualMachine was refused: {0}")]
     Refused(String),
@@ -37,6 +46,7 @@ impl Trouble {
             Self::Lower(LowerError::Missing { .. }) => Reason::WaitingForDependencies,
             Self::Lower(LowerError::Invalid { .. }) | Self::Refused(_) => Reason::CreateFailed,
             Self::NameConflict { .. } => Reason::NameConflict,
+            Self::VmMissing { .. } => Reason::VmMissing,
         }
     }
 

@@ -13,6 +13,7 @@
 mod checks;
 mod config;
 mod deletion;
+mod loss;
 mod machine;
 mod media;
 mod pass;

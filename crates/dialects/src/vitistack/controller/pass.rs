@@ -41,8 +41,8 @@ pub(super) struct Found {
 
 /// One pass over one Machine.
 pub(super) struct Pass<'a> {
-    controller: &'a Controller,
-    key: &'a ObjectKey,
+    pub(super) controller: &'a Controller,
+    pub(super) key: &'a ObjectKey,
     /// The Machine, as it was written last.
     pub machine: Arc<Machine>,
 }
@@ -67,17 +67,17 @@ impl<'a> Pass<'a> {
 
     async fn steps(&mut self, found: &mut Found) -> Result<(), Stop> {
         found.vm = self.virtual_machine().await?;
+        self.is_not_lost(found.vm.as_deref())?;
         let (config, chosen) = self.place().await?;
         self.stays(&config, found.vm.as_deref()).await?;
         let name = self.name_of(&config);
-        found.config = Some(config.clone());
-        found.config_name = Some(name.clone());
+        (found.config, found.config_name) = (Some(config.clone()), Some(name.clone()));
         let lowered = self.lower(&config, found.vm.as_deref()).await?;
         let lowered = found.lowered.insert(lowered);
         self.mark(&name, chosen).await?;
         self.keep_network(lowered).await?;
         found.vm = Some(self.keep_vm(lowered, found.vm.take()).await?);
-        Ok(())
+        Ok(self.close_request().await?)
     }
 
     /// The VirtualMachine of the Machine's name, if it is the Machine's.
@@ -349,7 +349,7 @@ fn macs_of(
 }
 
 /// Why a pass ends early.
-enum Stop {
+pub(super) enum Stop {
     /// The Machine is woken when it can go on.
     Later,
     /// Something that people have to know.

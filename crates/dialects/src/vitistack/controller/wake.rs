@@ -1,9 +1,14 @@
 //! Who is to be looked at when something changes.
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use kube::Resource as _;
+use polyvirt_api::infra::VirtualMachine;
 use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
 };
+use polyvirt_contract::VmId;
+use polyvirt_engine::cluster::ClusterError;
 use polyvirt_engine::runtime::dispatch::{Follower, Source};
 use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
 use polyvirt_engine::runtime::queue::{Lane, Urgency};
@@ -132,6 +137,14 @@ impl Follower for Controller {
         if self.stores.machines.get(vm).is_some() {
             self.wake(Kind::Machine, vm, Urgency::Event);
         }
+    }
+
+    fn vm_leaves<'a>(
+        &'a self,
+        vm: &'a VirtualMachine,
+        id: &'a VmId,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.record_loss(vm, id).boxed()
     }
 
     /// Of one that was made of a KubevirtConfig, that is; or whose name one has.

@@ -4,7 +4,7 @@ use polyvirt_api::infra::VirtualMachineStatus;
 use polyvirt_api::kubevirt::details;
 use polyvirt_api::vitistack::{Machine, MachineDiskStatus, MachineStatus};
 
-use super::{Facts, addresses, phase};
+use super::{Facts, Trouble, addresses, phase};
 use crate::vitistack::lower::LoweredDisk;
 
 const MIB: i64 = 1 << 20;
@@ -24,6 +24,13 @@ pub(super) fn fill(status: &mut MachineStatus, facts: &Facts<'_>, phase: &str) {
     let vm = facts.vm.and_then(|vm| vm.status.as_ref());
     if let Some(vm) = vm {
         observed(status, vm, phase);
+    }
+    if let Some(Trouble::VmMissing { id, .. }) = facts.trouble {
+        status.machine_id = Some(id.clone());
+        (status.vmi_name, status.node_name) = (None, None);
+        // Where the VM was is part of the record, whatever was reported before.
+        let name = machine.metadata.name.clone().unwrap_or_default();
+        status.vm_name.get_or_insert(name);
     }
     addresses::fill(status, facts, vm);
     place(status, facts, vm);
@@ -57,6 +64,10 @@ fn observed(status: &mut MachineStatus, vm: &VirtualMachineStatus, phase: &str) 
 /// `kubevirt://config/namespace/name`, once there is a VM.
 fn place(status: &mut MachineStatus, facts: &Facts<'_>, vm: Option<&VirtualMachineStatus>) {
     let there = vm.is_some_and(|vm| vm.id.is_some());
+    if facts.vm.is_some() && !there {
+        // A new VirtualMachine: the VM of a former one is no longer the one that is meant.
+        status.provider_id = None;
+    }
     let namespace = facts.machine.metadata.namespace.as_deref();
     let name = status.vm_name.as_deref();
     if let (true, Some(config), Some(namespace), Some(name)) =

@@ -97,6 +97,9 @@ fn phase_of(facts: &Facts<'_>) -> &'static str {
     if facts.machine.metadata.deletion_timestamp.is_some() {
         return phase::TERMINATING;
     }
+    if let Some(Trouble::VmMissing { .. }) = facts.trouble {
+        return phase::FAILED;
+    }
     let Some(vm) = facts.vm else {
         return match facts.trouble {
             Some(trouble) if trouble.is_fault() => phase::FAILED,

@@ -5,6 +5,7 @@ use polyvirt_api::kubevirt::details;
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::kind;
 
+use crate::shared::lost::remedy;
 use crate::vitistack::assign::AssignError;
 use crate::vitistack::lower::LowerError;
 
@@ -22,6 +23,14 @@ pub enum Trouble {
         "metadata.name: There is a VirtualMachine {0} that was not made of this Machine. Rename one of them"
     )]
     NameConflict(String),
+    /// Its VirtualMachine was deleted behind it, and its VM with it.
+    #[error("{}", remedy("machines.vitistack.io", name, id))]
+    VmMissing {
+        /// The name of both.
+        name: String,
+        /// The VM on its provider.
+        id: String,
+    },
     /// The API server refuses its VirtualMachine.
     #[error("The VirtualMachine was refused: {0}")]
     Refused(String),
@@ -37,6 +46,7 @@ impl Trouble {
             Self::Assign(_) => Reason::KubevirtConfigNotFound,
             Self::Lower(error) => error.reason(),
             Self::NameConflict(_) => Reason::NameConflict,
+            Self::VmMissing { .. } => Reason::VmMissing,
             Self::Refused(_) => Reason::InvalidSpec,
         }
     }

@@ -100,12 +100,9 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
         WaitFor::Effect(kind) => (in_flight(*kind), with_fault(end, working(*kind))),
         WaitFor::Answer => (
             Reason::ProviderError,
-            "The provider's last answer leaves open what it did".to_owned(),
+            with_failure(end, "The provider's last answer leaves open what it did"),
         ),
-        WaitFor::LateCreate => (
-            Reason::Creating,
-            "A create went unanswered. It is looked for a while whether its VM appears".to_owned(),
-        ),
+        WaitFor::LateCreate => late_create(end),
         WaitFor::GuestShutdown => (
             Reason::ShuttingDown,
             working(OperationKind::GracefulStop).to_owned(),
@@ -127,6 +124,28 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
         WaitFor::NextTry(moment) => (Reason::HookFailed, next_try(end, *moment)),
     };
     (Truth::False, reason, message)
+}
+
+/// A create that failed is reported as such while its VM is looked for: its error is what people can act on.
+fn late_create(end: &PassEnd<'_>) -> (Reason, String) {
+    let checking = "checking whether the VM exists before retrying";
+    match end.failure {
+        Some(error) => (
+            Reason::ProviderError,
+            format!("Create request failed: {error}; {checking}"),
+        ),
+        None => (
+            Reason::Creating,
+            format!("Create request timed out; {checking}"),
+        ),
+    }
+}
+
+fn with_failure(end: &PassEnd<'_>, text: &str) -> String {
+    match end.failure {
+        Some(error) => format!("{text}: {error}"),
+        None => text.to_owned(),
+    }
 }
 
 fn moving(end: &PassEnd<'_>, by: &str) -> String {
