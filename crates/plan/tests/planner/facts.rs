@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use polyvirt_contract::model::{
-    ClassSpec, CreateVm, DiskState, NicState, Owner, PowerState, VmState,
+    ClassSpec, CreateVm, DiskState, NicState, Owner, PowerState, Stage, VmState,
 };
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::virtual_machine::hooks::{Action, Hook, HookFailurePolicy, Hooks};
 use polyvirt_plan::virtual_machine::{
-    Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
-    Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin, Placing,
-    ProviderFacts, Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted, Sent,
-    Shape, Step, next_step,
+    Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, FailedCreate, Force,
+    ImageReadiness, Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin,
+    Placing, ProviderFacts, Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted,
+    Sent, Shape, Step, next_step,
 };
 use polyvirt_plan::{Problem, Reason};
 use proptest::prelude::*;
@@ -72,6 +72,14 @@ impl Any {
         })
     }
 
+    /// After creates that failed.
+    pub fn plan_after_failures(&self, failed: &FailedCreate) -> Step {
+        next_step(&Facts {
+            failed_create: Some(failed),
+            ..self.facts(Placing::NotOurs)
+        })
+    }
+
     fn facts(&self, placing: Placing) -> Facts<'_> {
         Facts {
             now: at(1000),
@@ -98,12 +106,19 @@ impl Any {
             asked: at(1000),
             connected: None,
             sent: None,
+            failed_create: None,
             intent: self.intent,
             revert: self.revert.as_ref(),
             placing,
             moving: None,
             keeper: None,
         }
+    }
+
+    /// Whether the VM is there, half created, and a create completes it.
+    pub fn is_half_created(&self) -> bool {
+        let creating = self.sight == Sight::Present && self.vm.stage == Stage::Creating;
+        creating && self.identity_known() && self.origin == Origin::Created
     }
 
     pub fn identity_known(&self) -> bool {
@@ -199,7 +214,8 @@ pub fn vm_state() -> impl Strategy<Value = VmState> {
         Just(PowerState::Off),
         Just(PowerState::Suspended)
     ];
-    (1..3_u32, power, any::<bool>()).prop_map(|(cpu, power, tells)| {
+    let stage = prop_oneof![4 => Just(Stage::Whole), 1 => Just(Stage::Creating)];
+    (1..3_u32, power, any::<bool>(), stage).prop_map(|(cpu, power, tells, stage)| {
         let owner = Owner {
             identity: "me".into(),
             namespace: "team".into(),
@@ -210,6 +226,7 @@ pub fn vm_state() -> impl Strategy<Value = VmState> {
             name: "web".into(),
             owner: Some(owner),
             revision: 1,
+            stage,
             power,
             cpu: if tells { cpu } else { 0 },
             memory_mib: if tells { 512 } else { 0 },

@@ -4,9 +4,11 @@
 mod facts;
 mod world;
 
+use std::time::Duration;
+
 use polyvirt_plan::virtual_machine::{
-    Answer, Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life,
-    OperationKind, Placing, Release, RevertState, Sent, Step, next_step,
+    Answer, Attention, Claim, DeletionPolicy, Done, FailedCreate, Force, ImageReadiness, Intent,
+    Life, OperationKind, Placing, Release, RevertState, Sent, Step, WaitFor, next_step,
 };
 use proptest::prelude::*;
 
@@ -35,12 +37,31 @@ proptest! {
     #[test]
     fn a_vm_is_created_only_where_none_is(any in any_facts(Sight::any())) {
         if any.plan() == Step::Create {
-            prop_assert_eq!(any.sight, Sight::Absent);
+            prop_assert!(any.sight == Sight::Absent || any.is_half_created());
             prop_assert_eq!(any.claim, Claim::Held);
             prop_assert_eq!(any.life, Life::Alive);
             prop_assert_eq!(any.attention, Attention::Active);
             prop_assert_eq!(&any.desired.image, &ImageReadiness::Ready);
             prop_assert!(any.identity_known() || matches!(any.intent, Intent::JustWritten(_)));
+        }
+    }
+
+    #[test]
+    fn a_vm_that_is_half_created_is_created_again_after_a_pause(
+        any in any_facts(Just(Sight::Present)), times in 1..12_u32
+    ) {
+        let failed = |at_second| FailedCreate { at: at(at_second), times, generation: None };
+        let pause = failed(1000).pause();
+        prop_assert!((Duration::from_secs(1)..=Duration::from_mins(1)).contains(&pause));
+        if any.plan() == Step::Create {
+            prop_assert!(any.is_half_created() && any.record.operation.as_ref().is_none_or(|o| o.task.is_none()));
+            // Held back, and without a new word in the status.
+            let held = any.plan_after_failures(&failed(1000));
+            prop_assert_eq!(held, Step::wait_at_most(WaitFor::Answer, pause));
+            prop_assert_eq!(any.plan_after_failures(&failed(1000 - 61)), Step::Create);
+        } else if any.is_half_created() && any.life == Life::Alive && any.claim == Claim::Held {
+            let task = any.record.operation.as_ref().is_some_and(|o| o.task.is_some());
+            prop_assert!(task || any.desired.image != ImageReadiness::Ready, "{:?}", any.plan());
         }
     }
 
@@ -149,6 +170,9 @@ fn the_random_worlds_are_worth_it() {
         let mut world: World = proptest::strategy::ValueTree::current(&tree);
         world.run_to_the_end().expect("it ends");
         *ends.entry(world.end_word()).or_default() += 1;
+        if world.resumed > 0 {
+            *ends.entry("after half a VM").or_default() += 1;
+        }
     }
     for word in [
         "as declared",
@@ -156,6 +180,7 @@ fn the_random_worlds_are_worth_it() {
         "drifted",
         "stopped",
         "restart needed",
+        "after half a VM",
     ] {
         assert!(ends.contains_key(word), "no world ends {word}: {ends:?}");
     }

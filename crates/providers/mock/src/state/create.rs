@@ -16,6 +16,9 @@ impl State {
     /// The VM of the request's identity, made now if it is not there.
     pub(crate) fn create(&mut self, now: Duration, request: &CreateVm) -> Result<Created> {
         let identity = request.owner.as_ref().map(|owner| &owner.identity);
+        if let Some(key) = identity.and_then(|identity| self.half_created(identity)) {
+            return self.complete(now, key, self.times.create);
+        }
         if let Some(found) = self.already_there(identity, &request.name)? {
             return Ok(found);
         }
@@ -55,6 +58,23 @@ impl State {
         self.numbers.vm = key.0;
         self.index(vm);
         self.touch(key, Happened::Accepted);
+        self.complete(now, key, takes)
+    }
+
+    /// The VM that an earlier create left half created: no task will complete it.
+    fn half_created(&self, identity: &Identity) -> Option<VmKey> {
+        let vm = self.vms.get(self.by_identity.get(identity)?)?;
+        let left = vm.stage == Stage::Creating && vm.volatile.creation.is_none();
+        left.then_some(vm.key)
+    }
+
+    /// Begins the work on a VM that was taken in. Where that is to fail, the VM stays as it is.
+    fn complete(&mut self, now: Duration, key: VmKey, takes: Duration) -> Result<Created> {
+        if self.faults.leaves_half() {
+            let message =
+                "The mock was told to leave the VM half created; it completes it when asked again";
+            return Err(ProviderError::new(ErrorKind::Exhausted, message));
+        }
         let task = self.perform(now, Action::FinishCreate(key), takes)?;
         if let Some(vm) = self.vms.get_mut(&key) {
             vm.volatile.creation = vm.volatile.busy;
