@@ -39,14 +39,22 @@ pub fn to_qcow2(raw: &[u8]) -> Result<Vec<u8>, FormatError> {
     let tables = sectors.div_ceil(CLUSTER * ENTRIES).max(1);
     let mut file = vec![0; (FIRST_L2 + tables) * CLUSTER];
     for table in 0..tables {
-        put(&mut file, L1 * CLUSTER + table * 8, COPIED | place(FIRST_L2 + table));
+        put(
+            &mut file,
+            L1 * CLUSTER + table * 8,
+            COPIED | place(FIRST_L2 + table),
+        );
     }
     for (number, cluster) in raw.chunks(CLUSTER).enumerate() {
         if cluster.iter().any(|byte| *byte != 0) {
             let at = file.len();
             file.extend_from_slice(cluster);
             file.resize(at + CLUSTER, 0);
-            put(&mut file, FIRST_L2 * CLUSTER + number * 8, COPIED | at as u64);
+            put(
+                &mut file,
+                FIRST_L2 * CLUSTER + number * 8,
+                COPIED | at as u64,
+            );
         }
     }
     count(&mut file);
@@ -95,7 +103,9 @@ fn unsupported(what: String) -> FormatError {
 }
 
 fn too_large(bytes: u64) -> FormatError {
-    unsupported(format!("{bytes} bytes, more than {LARGEST} that fit in memory"))
+    unsupported(format!(
+        "{bytes} bytes, more than {LARGEST} that fit in memory"
+    ))
 }
 
 /// The disk of a qcow2 file.
@@ -161,7 +171,9 @@ fn to_place(offset: u64) -> usize {
 }
 
 fn word(file: &[u8], at: usize) -> Result<u64, FormatError> {
-    array(file, at).map(u64::from_be_bytes).ok_or_else(cut_short)
+    array(file, at)
+        .map(u64::from_be_bytes)
+        .ok_or_else(cut_short)
 }
 
 const fn cut_short() -> FormatError {

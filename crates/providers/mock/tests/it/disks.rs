@@ -92,7 +92,13 @@ fn a_disk_moves_as_qcow2_with_its_bytes() {
         path: imported.path,
         ..ImageSource::default()
     };
-    let migrated = created_as(&to, CreateVm { image, ..crate::common::request("b") });
+    let migrated = created_as(
+        &to,
+        CreateVm {
+            image,
+            ..crate::common::request("b")
+        },
+    );
     let back = now(to.export_disk(export(&migrated, "pvc://claim/b.raw"))).expect("exported");
     assert_eq!(back.checksum, raw.checksum);
 }
