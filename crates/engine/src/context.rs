@@ -10,7 +10,7 @@ use polyvirt_api::infra::{
 };
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};
-use polyvirt_plan::virtual_machine::{FailedCreate, Intent, Record, Sent};
+use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
 use tokio::sync::OnceCell;
 
 use crate::calls::{Caller, Policy, Range};
@@ -87,8 +87,6 @@ pub struct Memo {
     pub unwritten: Option<Box<Unwritten>>,
     /// The UID of the object that we let go. The watch may still show it for a while.
     pub released: Option<String>,
-    /// Creates that failed while the VM has not become whole.
-    pub failed_create: Option<FailedCreate>,
     /// Hosts that had no room after all. They are tried again when no other is left.
     pub full_hosts: BTreeSet<String>,
 }
@@ -110,7 +108,6 @@ impl Memo {
             && self.refused.is_none()
             && self.unwritten.is_none()
             && self.released.is_none()
-            && self.failed_create.is_none()
             && self.full_hosts.is_empty()
     }
 }

@@ -99,7 +99,6 @@ impl Case {
             asked: self.now,
             connected: None,
             sent: None,
-            failed_create: None,
             intent: Intent::Missing,
             placing: Placing::NotOurs,
             moving: None,

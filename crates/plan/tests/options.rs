@@ -68,7 +68,6 @@ fn step(desired: &Desired, shape: Option<Shape>, options: Option<String>) -> Ste
         asked: Timestamp::UNIX_EPOCH,
         connected: None,
         sent: None,
-        failed_create: None,
         intent: Intent::Missing,
         placing: Placing::NotOurs,
         moving: None,

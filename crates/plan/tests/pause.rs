@@ -58,7 +58,6 @@ fn step(case: &Case, extensions: &[Extension], on_power_drift: OnDrift) -> Step 
         asked: Timestamp::UNIX_EPOCH,
         connected: None,
         sent: None,
-        failed_create: None,
         intent: Intent::Missing,
         placing: Placing::NotOurs,
         moving: None,

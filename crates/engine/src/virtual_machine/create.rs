@@ -78,7 +78,6 @@ impl Pass<'_> {
 
     /// After an error that leaves it open whether the VM was made, or will be, the intent is written: it is looked for.
     fn create_failed(&mut self, error: ProviderError) -> Flow {
-        self.count_failed_create();
         let open = error.kind.may_have_happened();
         self.intent = match self.intent {
             Intent::JustWritten(_) if !open => Intent::Missing,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use polyvirt_contract::model::{PowerState, Stage, VmState};
+use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ErrorKind, Extension};
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{
@@ -60,9 +60,6 @@ impl Pass<'_> {
             return;
         };
         self.end_shutdown(&vm);
-        if vm.stage == Stage::Whole {
-            self.memo.failed_create = None;
-        }
         let Ok(desired) = &self.desired else { return };
         let Outcome::Done(done @ (Done::Converged | Done::Drifted(_) | Done::RestartNeeded(_))) =
             outcome

@@ -7,8 +7,8 @@ use polyvirt_api::infra::VirtualMachine;
 use polyvirt_contract::Identity;
 use polyvirt_contract::model::{VmRef, VmState};
 use polyvirt_plan::virtual_machine::{
-    Applied, Claim, Desired, Facts, FailedCreate, Intent, Life, Observed, Outcome, Record,
-    RevertWish, Sent, record,
+    Applied, Claim, Desired, Facts, Intent, Life, Observed, Outcome, Record, RevertWish, Sent,
+    record,
 };
 use polyvirt_plan::{Note, Problem};
 
@@ -86,7 +86,6 @@ impl Pass<'_> {
             asked: self.asked.unwrap_or_else(|| self.ctx.now()),
             connected: self.ready().map(|ready| ready.heard),
             sent: self.sent(),
-            failed_create: self.failed_create(),
             intent: self.intent,
             revert: self.revert.as_ref(),
             placing: self.placing(),
@@ -113,19 +112,6 @@ impl Pass<'_> {
             _ => false,
         };
         unchanged.then_some(sent)
-    }
-
-    /// The failures of what is declared now: an edit is tried at once.
-    fn failed_create(&self) -> Option<&FailedCreate> {
-        let failed = self.memo.failed_create.as_ref();
-        failed.filter(|failed| failed.generation == self.generation)
-    }
-
-    /// Counts a create that failed, so that a VM that it left half created is not created again without a pause.
-    pub fn count_failed_create(&mut self) {
-        let before = self.memo.failed_create.as_ref();
-        let failed = FailedCreate::again(before, self.ctx.now(), self.generation);
-        self.memo.failed_create = Some(failed);
     }
 
     /// The VM as it was last seen, ours or not.

@@ -145,7 +145,6 @@ impl Pass<'_> {
         self.doubt_shape();
         let ended = self.record.operation.take();
         if ended.is_some_and(|operation| operation.kind == OperationKind::Create) {
-            self.count_failed_create();
             // What was refused late is refused all the same: the next host is tried.
             self.is_misplaced(&error);
         }

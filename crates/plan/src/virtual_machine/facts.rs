@@ -34,8 +34,6 @@ pub struct Facts<'a> {
     pub connected: Option<Timestamp>,
     /// The last change sent by this process, if no newer word of the VM has come since.
     pub sent: Option<&'a Sent>,
-    /// The creates of the present declaration that failed in a row, while the VM has not become whole.
-    pub failed_create: Option<&'a FailedCreate>,
     /// Whether a create may be in flight whose answer nobody heard.
     pub intent: Intent,
     /// What the VM is to go back to.
@@ -421,36 +419,4 @@ pub enum Answer {
     Open,
     /// The provider took it.
     Taken,
-}
-
-/// Creates that failed in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailedCreate {
-    /// When the last of them failed.
-    pub at: Timestamp,
-    /// How many there were.
-    pub times: u32,
-    /// The generation of the object that they were for: an edit is tried at once.
-    pub generation: Option<i64>,
-}
-
-impl FailedCreate {
-    /// One more failure.
-    #[must_use]
-    pub fn again(before: Option<&Self>, at: Timestamp, generation: Option<i64>) -> Self {
-        let before = before.filter(|failed| failed.generation == generation);
-        Self {
-            at,
-            times: before.map_or(0, |failed| failed.times).saturating_add(1),
-            generation,
-        }
-    }
-
-    /// How long a VM that was left half created is not created again: 1 s, doubled with each failure, at most a minute, so that
-    /// a quota that was raised is noticed soon and a provider is not asked all the time.
-    pub fn pause(&self) -> Duration {
-        const LONGEST: u64 = 60;
-        let doubled = 1_u64.checked_shl(self.times.saturating_sub(1));
-        Duration::from_secs(doubled.unwrap_or(LONGEST).min(LONGEST))
-    }
 }

@@ -9,10 +9,10 @@ use polyvirt_contract::model::{
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::virtual_machine::hooks::{Action, Hook, HookFailurePolicy, Hooks};
 use polyvirt_plan::virtual_machine::{
-    Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, FailedCreate, Force,
-    ImageReadiness, Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin,
-    Placing, ProviderFacts, Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted,
-    Sent, Shape, Step, next_step,
+    Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Facts, Force, ImageReadiness,
+    Intent, Life, Object, Observed, OnDrift, Operation, OperationKind, Origin, Placing,
+    ProviderFacts, Record, RestartPolicy, RevertState, RevertTarget, RevertWish, Reverted, Sent,
+    Shape, Step, next_step,
 };
 use polyvirt_plan::{Problem, Reason};
 use proptest::prelude::*;
@@ -72,14 +72,6 @@ impl Any {
         })
     }
 
-    /// After creates that failed.
-    pub fn plan_after_failures(&self, failed: &FailedCreate) -> Step {
-        next_step(&Facts {
-            failed_create: Some(failed),
-            ..self.facts(Placing::NotOurs)
-        })
-    }
-
     fn facts(&self, placing: Placing) -> Facts<'_> {
         Facts {
             now: at(1000),
@@ -106,7 +98,6 @@ impl Any {
             asked: at(1000),
             connected: None,
             sent: None,
-            failed_create: None,
             intent: self.intent,
             revert: self.revert.as_ref(),
             placing,

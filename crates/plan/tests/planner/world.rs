@@ -8,9 +8,9 @@ use polyvirt_contract::{Capabilities, Features};
 use polyvirt_plan::virtual_machine::hooks::{HookState, Moment, Run};
 use polyvirt_plan::virtual_machine::size::power_matches;
 use polyvirt_plan::virtual_machine::{
-    Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Done, Facts, FailedCreate,
-    Force, Intent, Life, Object, Observed, Operation, OperationKind, Origin, Placing,
-    ProviderFacts, Record, Step, next_step,
+    Applied, Attention, Claim, DeletionPolicy, Desired, DesiredPower, Done, Facts, Force, Intent,
+    Life, Object, Observed, Operation, OperationKind, Origin, Placing, ProviderFacts, Record, Step,
+    next_step,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -43,7 +43,6 @@ pub struct World {
     pub lost: usize,
     /// Creates that will leave the VM half created.
     faults: u32,
-    failed: Option<FailedCreate>,
     /// Creates of a VM that was there, half created.
     pub resumed: usize,
 }
@@ -103,7 +102,6 @@ pub fn any_world() -> impl Strategy<Value = World> {
                     created: 0,
                     lost,
                     faults: if identity { faults } else { 0 },
-                    failed: None,
                     resumed: 0,
                 }
             },
@@ -136,7 +134,6 @@ impl World {
             asked: self.now,
             connected: None,
             sent: None,
-            failed_create: self.failed.as_ref(),
             intent: self.intent,
             revert: None,
             placing: self.placing,
@@ -248,7 +245,6 @@ impl World {
             namespace: "team".into(),
             name: "web".into(),
         };
-        self.failed = Some(FailedCreate::again(self.failed.as_ref(), self.now, None));
         self.vm = Some(VmState {
             id: "vm-1".into(),
             name: "web".into(),

@@ -10,8 +10,7 @@ use super::{RESEND_AFTER, make, remaining};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{
-    Answer, Desired, DesiredPower, Facts, FailedCreate, OnDrift, OperationKind, Origin,
-    RestartPolicy, Shape,
+    Answer, Desired, DesiredPower, Facts, OnDrift, OperationKind, Origin, RestartPolicy, Shape,
 };
 use crate::virtual_machine::size::{differences, power_matches, tells_shape};
 use crate::virtual_machine::step::{Done, Drift, Step, WaitFor};
@@ -49,30 +48,22 @@ pub(super) fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Ste
 }
 
 /// The step for a VM that is partly created or partly deleted: it is neither changed nor counted as created.
+///
+/// One that is being created has no task of ours under way, or that would be checked first: its create failed half way, or its
+/// answer was lost. So it is sent again; a task of the provider that is under way all the same is what the create returns.
 fn unfinished(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
     let wait = |kind| Step::wait_at_most(WaitFor::Effect(kind), RESEND_AFTER);
     match vm.stage {
         Stage::Whole => None,
-        Stage::Creating if is_resumable(facts, vm) => Some(resume(facts, desired)),
+        Stage::Creating if is_resumable(facts, vm) => Some(make(facts, desired)),
         Stage::Creating => Some(wait(OperationKind::Create)),
         Stage::Deleting => Some(wait(OperationKind::Delete)),
     }
 }
 
-/// Whether `create` finds this VM and completes it: create is then find-or-create, and the VM carries our identity.
+/// Whether another `create` finds this VM and completes it: create is then find-or-create, and the VM carries our identity.
 fn is_resumable(facts: &Facts<'_>, vm: &VmState) -> bool {
     facts.provider.has_identity() && vm.owner.is_some() && facts.object.origin == Origin::Created
-}
-
-/// Sends the create again. No task of ours is under way, or it would be checked first; one that the provider is working on
-/// is returned by its find-or-create. After a failure the create is held back, whatever wakes the VM, and the status keeps
-/// the error.
-fn resume(facts: &Facts<'_>, desired: &Desired) -> Step {
-    let pause = |failed: &FailedCreate| remaining(facts.now, failed.at, failed.pause());
-    match facts.failed_create.and_then(pause) {
-        Some(rest) => Step::wait_at_most(WaitFor::Answer, rest),
-        None => make(facts, desired),
-    }
 }
 
 /// A change is sent only when the record no longer claims what it changes.
