@@ -28,7 +28,7 @@ struct Named<'a> {
 /// The entry of a provider in the status of a network.
 pub(super) fn entry(
     config: &NetworkConfig,
-    kind: &ProviderType,
+    kind: ProviderType,
     told: &Told<'_>,
 ) -> NetworkProviderStatus {
     match refusal(config, kind, told) {
@@ -48,7 +48,7 @@ pub(super) fn entry(
 /// Why VMs cannot be connected; else what could not be verified, if anything.
 fn refusal(
     config: &NetworkConfig,
-    kind: &ProviderType,
+    kind: ProviderType,
     told: &Told<'_>,
 ) -> Result<Option<String>, String> {
     if let Some(field) = lacks_section(config, kind) {
@@ -71,7 +71,7 @@ fn refusal(
     }
 }
 
-fn lacks_section(config: &NetworkConfig, kind: &ProviderType) -> Option<&'static str> {
+fn lacks_section(config: &NetworkConfig, kind: ProviderType) -> Option<&'static str> {
     let (field, set) = match kind {
         ProviderType::Vsphere => ("spec.network.vsphere", config.vsphere.is_some()),
         ProviderType::Libvirt => ("spec.network.libvirt", config.libvirt.is_some()),
@@ -103,7 +103,7 @@ fn named(config: &NetworkConfig) -> Vec<Named<'_>> {
 }
 
 /// Kinds of networks that the inventory of a provider lists completely. What is not among them cannot be verified.
-const fn listed(kind: &ProviderType) -> &'static [&'static str] {
+const fn listed(kind: ProviderType) -> &'static [&'static str] {
     match kind {
         ProviderType::Qemu => &["bridge"],
         ProviderType::Libvirt => &["network"],
@@ -114,7 +114,7 @@ const fn listed(kind: &ProviderType) -> &'static [&'static str] {
 
 fn is_there(
     wanted: &Named<'_>,
-    kind: &ProviderType,
+    kind: ProviderType,
     inventory: Option<&Inventory>,
 ) -> Result<Option<String>, String> {
     let complete = wanted.kinds.iter().any(|k| listed(kind).contains(k));
@@ -175,7 +175,7 @@ mod tests {
             features: &features,
             inventory: Some(&inventory),
         };
-        let entry = entry(config, &kind, &told);
+        let entry = entry(config, kind, &told);
         (entry.available, entry.message.unwrap_or_default())
     }
 
@@ -242,7 +242,7 @@ mod tests {
             ),
             (&named, ProviderType::Mock, vec![], true, "not verified"),
         ] {
-            let (there, text) = seen(network, kind.clone(), &has);
+            let (there, text) = seen(network, kind, &has);
             assert_eq!(there, available, "{kind:?} {has:?}: {text}");
             assert!(
                 text.contains(says) && says.is_empty() == text.is_empty(),
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_provider_that_does_not_answer_has_no_network() {
         let named = config(json!({"networkName": "lan"}));
-        let entry = entry(&named, &ProviderType::Qemu, &Told::Silent);
+        let entry = entry(&named, ProviderType::Qemu, &Told::Silent);
         assert!(!entry.available && entry.message.is_some());
     }
 }

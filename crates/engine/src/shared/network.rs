@@ -151,7 +151,7 @@ fn provider_status(
             None => Told::Silent,
         },
     };
-    attachable::entry(&network.spec.network, &provider.spec.type_, &told)
+    attachable::entry(&network.spec.network, provider.spec.type_, &told)
 }
 
 /// Fixed addresses on this network, by VM.
