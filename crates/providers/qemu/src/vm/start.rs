@@ -174,10 +174,17 @@ impl Vm {
     ) -> ProviderError {
         network::remove_taps(core, record).await;
         let message = error.message.clone();
-        let kept = self.update(core, |record| {
+        let known = self.record(|record| record.fault == message);
+        let failed = |record: &mut Record| {
             record.running = false;
             record.fault = message;
-        });
+        };
+        // The same failure once more is no news: news of a VM makes the manager look at it.
+        let kept = if known {
+            self.keep(failed)
+        } else {
+            self.update(core, failed)
+        };
         kept.err().unwrap_or(error)
     }
 
