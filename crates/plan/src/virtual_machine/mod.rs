@@ -31,6 +31,6 @@ pub mod step;
 pub use facts::*;
 pub use next::{FORGOTTEN_AFTER, RESEND_AFTER, is_fresh, next_step, remaining};
 pub use report::{Outcome, PassEnd, report};
-pub use setback::Setback;
 pub use revert::{RevertState, RevertTarget, RevertWish, Reverted};
+pub use setback::Setback;
 pub use step::*;

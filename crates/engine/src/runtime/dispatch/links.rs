@@ -56,6 +56,10 @@ impl Listener for Dispatcher {
         }
     }
 
+    fn inventory(&self, link: &Link) {
+        self.wake(Kind::Provider, &link.key, Urgency::Background);
+    }
+
     fn known(&self, link: &Link) -> Vec<VmId> {
         let users = self.stores.index.users(&Target::Provider(link.key.clone()));
         let vms = users.iter().filter_map(|key| self.stores.vms.get(key));

@@ -209,7 +209,10 @@ mod tests {
         let text = told(&vm, &placement, Colours::Off);
         assert!(text.contains("No more than 32 hosts are told"), "{text}");
         let text = unplaced(&vm);
-        assert!(text.starts_with("db has no host yet. Provider kvm"), "{text}");
+        assert!(
+            text.starts_with("db has no host yet. Provider kvm"),
+            "{text}"
+        );
         vm.spec.placement_ref = Some(LocalRef {
             name: "spread".to_owned(),
         });

@@ -16,7 +16,7 @@ use polyvirt_provider_kit::lineage::Lineage;
 use crate::core::Core;
 use crate::inventory::memory_mib;
 use crate::seed::{Documents, Guest};
-use crate::state::{FirmwareKind, Hardware, Plugged, Record, Stage};
+use crate::state::{FirmwareKind, Hardware, Plugged, Record, Stage, off_worker};
 use crate::uuid::Uuid;
 use crate::vm::{self, Vm, check};
 use crate::{errors, firmware, image, seed};
@@ -274,5 +274,5 @@ async fn from_image(core: &Arc<Core>, vm: &Vm, request: &CreateVm) -> Result<()>
         hostname: owner.unwrap_or(&request.name),
         cards: seed::cards(request, &record.hardware.nics),
     };
-    Documents::of(request).write(&vm.dir, &core.user, &guest)
+    off_worker(|| Documents::of(request).write(&vm.dir, &core.user, &guest))
 }
