@@ -113,10 +113,6 @@ manifests: ## Write CRDs, webhooks and roles again from the code (config, the ru
 	UPDATE_GENERATED=1 cargo test --locked --package polyvirt --bin polyvirt fresh
 	@hack/chart.sh manifests
 
-.PHONY: warm
-warm: tools ## Write again which functions a manager runs, which a release puts side by side: needs valgrind, takes minutes
-	@hack/warm.sh
-
 ##@ The container image
 
 .PHONY: docker-build

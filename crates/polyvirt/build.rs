@@ -4,32 +4,21 @@
     reason = "this is how a build script speaks with cargo"
 )]
 
-use std::io;
-use std::path::PathBuf;
 use std::process::Command;
 
-/// The functions that a manager at work runs; see the file itself.
-const WARM: &str = "warm.txt";
 /// The first version of glibc whose loader unpacks relocations.
 const UNPACKS: (u32, u32) = (2, 36);
 
-fn main() -> io::Result<()> {
+fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={WARM}");
     if !(has_own_linker() && is("OPT_LEVEL", "z")) {
-        return Ok(());
+        return;
     }
     // One of functions that are the same to the byte: less to load, and so less memory.
     link("--icf=all");
     if libc().is_some_and(|version| version >= UNPACKS) {
         link("-z,pack-relative-relocs");
     }
-    if let Some(out) = out_of_release() {
-        let script = out.join("warm.ld");
-        std::fs::write(&script, warm_first(&std::fs::read_to_string(WARM)?))?;
-        link(&format!("-T,{}", script.display()));
-    }
-    Ok(())
 }
 
 fn is(name: &str, value: &str) -> bool {
@@ -53,19 +42,4 @@ fn libc() -> Option<(u32, u32)> {
     let told = String::from_utf8(told.ok()?.stdout).ok()?;
     let (major, minor) = told.trim().strip_prefix("glibc ")?.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// Our folder in a release. Only the path tells it from other profiles, which are built for speed of building.
-fn out_of_release() -> Option<PathBuf> {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR")?);
-    let release = out.iter().any(|part| part == "release");
-    release.then_some(out)
-}
-
-/// A script for the linker that puts these functions before all others.
-fn warm_first(names: &str) -> String {
-    let names = names.lines().filter(|line| !line.starts_with('#'));
-    let lines = names.map(|name| ["    *(.text.", name, ")\n"].concat());
-    let warm: String = lines.collect();
-    format!("SECTIONS {{\n  .text.warm : {{\n{warm}  }}\n}}\nINSERT BEFORE .text;\n")
 }

@@ -27,6 +27,7 @@ use crate::runtime::vm_index::VmIndex;
 use crate::snapshot::refusals::Refusals;
 use crate::virtual_machine::errands::Errands;
 use crate::virtual_machine::ownership::Reservations;
+use crate::virtual_machine::setbacks::Setbacks;
 
 /// The caches, one a kind.
 #[derive(Default)]
@@ -59,6 +60,8 @@ pub struct Stores {
     pub secrets: SecretNames,
     /// The labels of namespaces.
     pub namespaces: Namespaces,
+    /// Operations on VMs that failed, and when each may be sent again.
+    pub setbacks: Setbacks,
 }
 
 impl Stores {

@@ -333,7 +333,7 @@ impl Parts {
         let outcome = match next {
             Next::Idle => "success",
             Next::After(_) => "wait",
-            Next::Backoff => "error",
+            Next::Backoff | Next::Retry(_) => "error",
         };
         self.metrics
             .pass(ticket.key.kind.name(), outcome, begin.elapsed());
@@ -366,6 +366,7 @@ impl Parts {
                 pause
             }
             Next::Backoff => self.backoff.failed(key),
+            Next::Retry(pause) => pause,
         };
         self.queue
             .add_after(key.clone(), lane.clone(), Urgency::Event, pause);

@@ -244,7 +244,7 @@ impl Metrics {
         );
         registry.register(
             "circuit_breaker_state",
-            "0 closed, 1 half open, 2 open",
+            "0 closed, 1 half open, 2 open or never connected",
             self.circuit.clone(),
         );
         registry.register(
@@ -392,6 +392,12 @@ impl Metrics {
         if circuit == Circuit::Open {
             self.circuit_failures.get_or_create(provider).inc();
         }
+    }
+
+    /// A provider was not connected yet. It is no failure that counts.
+    pub fn unconnected(&self, provider: &ProviderLabels) {
+        let circuit = self.circuit.get_or_create(provider);
+        circuit.set(Circuit::Open as i64);
     }
 
     /// A Provider is gone: its series go with it.

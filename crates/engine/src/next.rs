@@ -15,6 +15,8 @@ pub enum Next {
     After(Duration),
     /// After a pause that grows with each failure in a row.
     Backoff,
+    /// After this pause, which an operation that failed has set itself.
+    Retry(Duration),
 }
 
 /// The world outside may have changed without telling us: a name freed, a quota raised.

@@ -48,8 +48,9 @@ impl Candidate<'_> {
         })
     }
 
+    /// Overcommitment promises memory to several VMs, but to none more than the host has.
     fn has_memory(&self, wanted_mib: u64) -> Verdict {
-        let free_mib = self.room.free_memory();
+        let free_mib = self.room.free_memory().min(self.host.memory_mib);
         ensure(wanted_mib <= free_mib, || Reason::TooLittleMemory {
             wanted_mib,
             free_mib,

@@ -1,13 +1,10 @@
-//! What is made from the source: the protobuf code, which is committed, the list of what the program is made of, and the order of
-//! its functions.
+//! What is made from the source: the protobuf code, which is committed, and the list of what the program is made of.
 //!
 //! `cargo run -p xtask -- proto` writes the code, `cargo run -p xtask -- proto --check` only proves that it is fresh.
 //! `cargo run -p xtask -- sbom TARGET` prints the list for that target.
-//! `cargo run -p xtask -- warm PROGRAM PROFILE…` writes which functions belong together; `hack/warm.sh` makes the profiles.
 
 mod proto;
 mod sbom;
-mod warm;
 
 use anyhow::bail;
 
@@ -18,9 +15,6 @@ fn main() -> anyhow::Result<()> {
         ["proto"] => proto::write(),
         ["proto", "--check"] => proto::check(),
         ["sbom", target] => sbom::print(target),
-        ["warm", program, profiles @ ..] => warm::write(program, profiles),
-        _ => bail!(
-            "Usage: cargo run -p xtask -- proto [--check] | sbom TARGET | warm PROGRAM PROFILE…"
-        ),
+        _ => bail!("Usage: cargo run -p xtask -- proto [--check] | sbom TARGET"),
     }
 }

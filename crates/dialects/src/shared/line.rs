@@ -58,6 +58,7 @@ impl Line {
                 pause
             }
             Next::Backoff => self.backoff.failed(key),
+            Next::Retry(pause) => pause,
         };
         let lane = ticket.lane.clone();
         self.queue

@@ -10,11 +10,11 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, ImportDisk, Inventory, MigrateVm,
-    MigrationProgress, PowerRequest, PrepareImage, PreparedImage, SnapshotCreated, SnapshotRequest,
-    VmRef, VmState, VmUsage,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, Handover, ImportDisk, Inventory, Landing,
+    Luggage, MigrateVm, MigrationProgress, MoveState, PowerRequest, PrepareImage, PreparedImage,
+    Sending, SettleMove, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
 };
-use polyvirt_contract::provider::Result;
+use polyvirt_contract::provider::{Call, Result};
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
     Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, RequestId, SnapshotId,
@@ -140,6 +140,16 @@ macro_rules! guarded {
                 self.call($method, $limit, Counts::$counts, self.inner.$name($($arg),*)).await
             })+
         }
+
+        impl Guard {
+            /// How metrics name a call. A call of the trait that has no line below does not compile here: without a line it
+            /// would be answered by the trait's default, and never reach the provider.
+            pub const fn method(call: Call) -> &'static str {
+                match call {
+                    $(Call::$name => $method,)+
+                }
+            }
+        }
     };
 }
 
@@ -171,6 +181,24 @@ guarded! {
     migrate(vm: &VmRef, request: MigrateVm) -> Option<TaskId>, "Migrate", MEDIUM, Limited;
     migration_progress(task: &TaskId) -> MigrationProgress, "GetMigrationProgress", QUICK, Limited;
     cancel_migration(vm: &VmRef, request: &RequestId) -> (), "CancelMigration", MEDIUM, Limited;
+    pack_vm(handover: &Handover) -> Luggage, "PackVm", MEDIUM, Limited;
+    receive_vm(handover: &Handover, luggage: Luggage, address: &str) -> Landing, "ReceiveVm", MEDIUM, Limited;
+    send_vm(handover: &Handover, landing: &Landing) -> BoxStream<'static, Result<Sending>>, "SendVm", MEDIUM, Limited;
+    moves(vm: Option<&VmId>) -> Vec<MoveState>, "ListMoves", QUICK, Limited;
+    settle_move(settle: &SettleMove) -> (), "SettleMove", MEDIUM, Limited;
     usage() -> Vec<VmUsage>, "GetUsage", QUICK, Limited;
     console(vm: &VmRef, kind: ConsoleKind) -> ConsoleSession, "Console", QUICK, Limited;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_call_has_a_name_of_its_own() {
+        let names: BTreeSet<_> = Call::ALL.iter().map(|call| Guard::method(*call)).collect();
+        assert_eq!(names.len(), Call::ALL.len());
+    }
 }

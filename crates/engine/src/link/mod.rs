@@ -64,7 +64,7 @@ pub struct View {
     pub capabilities: Arc<Capabilities>,
     /// What is wrong with a provider that answers but cannot be listened to; `None` if nothing is.
     pub unsteady: Option<Arc<str>>,
-    /// Hosts, datastores and networks as they were when it was connected; `None` if it does not tell.
+    /// Hosts, datastores and networks as they were read last; `None` if the provider does not report them.
     pub inventory: Option<Arc<Inventory>>,
 }
 
@@ -149,9 +149,14 @@ impl Link {
         state.view.heard = Some(now);
     }
 
-    /// What the hypervisor has.
-    pub fn has(&self, inventory: Option<Inventory>) {
-        self.lock().view.inventory = inventory.map(Arc::new);
+    /// What the hypervisor has. Returns whether that differs from what was known.
+    pub fn has(&self, inventory: Option<Inventory>) -> bool {
+        let mut state = self.lock();
+        let differs = state.view.inventory.as_deref() != inventory.as_ref();
+        if differs {
+            state.view.inventory = inventory.map(Arc::new);
+        }
+        differs
     }
 
     /// Whether the provider can be listened to, and if not, why. `true` if that is news.

@@ -1,21 +1,27 @@
 //! Keeps one link standing: connects, listens, checks health, and starts over when it breaks. One task a Provider.
 //!
 //! At rest it makes one call a minute: a health check, or for a provider that cannot stream the list of its VMs, which is a
-//! health check too.
+//! health check too. What the hypervisor has is read again soon after VMs have changed.
+
+#[cfg(test)]
+mod tests;
+mod vigil;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, FuturesUnordered};
+use futures::{FutureExt, StreamExt};
 use polyvirt_contract::model::Inventory;
 use polyvirt_contract::watch::{MOST_VMS, VmEvent};
 use polyvirt_contract::{ErrorKind, Extension, Features, Provider, ProviderError, VmId};
 use tokio::sync::Notify;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::vigil::{Answer, Question, Vigil};
 use super::{Concerns, Link};
 use crate::context::Clock;
 use crate::link::guard::Guard;
@@ -39,6 +45,8 @@ pub trait Listener: Send + Sync {
     fn concerns(&self, link: &Link, concerns: Vec<Concerns>);
     /// The VMs that we know on this provider, for one that can neither stream nor list.
     fn known(&self, link: &Link) -> Vec<VmId>;
+    /// What the hypervisor has is not what it was.
+    fn inventory(&self, link: &Link);
 }
 
 /// How often, how long, how many.
@@ -89,7 +97,6 @@ impl Session {
             () = self.keep_on() => {}
             () = stop.cancelled() => {}
         }
-        self.metrics.forget(&self.labels);
     }
 
     /// A fault of ours with one provider starts its session over, and leaves the others alone.
@@ -104,6 +111,8 @@ impl Session {
     }
 
     async fn keep(&self) {
+        // A provider that never answers has a series, too.
+        self.metrics.unconnected(&self.labels);
         let mut failures = 0;
         loop {
             let suspicion = Arc::new(Notify::new());
@@ -124,7 +133,10 @@ impl Session {
             failures += 1;
             self.lost(error);
             sleep(pause(failures, u64::from(failures)).min(self.timing.interval)).await;
-            self.metrics.circuit(&self.labels, Circuit::HalfOpen);
+            // One that was never connected has no circuit to close again.
+            if self.link.view().provider.is_some() {
+                self.metrics.circuit(&self.labels, Circuit::HalfOpen);
+            }
         }
     }
 
@@ -197,14 +209,19 @@ impl Session {
         suspicion: &Notify,
     ) -> ProviderError {
         if features.has(Extension::Watch) {
-            self.listen(provider, suspicion).await
+            self.listen(provider, features, suspicion).await
         } else {
             self.ask_around(provider, suspicion).await
         }
     }
 
     /// A stream that ends is opened again soon; only one that cannot be opened breaks the link.
-    async fn listen(&self, provider: &Arc<dyn Provider>, suspicion: &Notify) -> ProviderError {
+    async fn listen(
+        &self,
+        provider: &Arc<dyn Provider>,
+        features: &Features,
+        suspicion: &Notify,
+    ) -> ProviderError {
         let mut short = 0;
         loop {
             let begin = Instant::now();
@@ -213,7 +230,8 @@ impl Session {
                 Err(error) => return error,
             };
             self.link.hears((self.clock)());
-            let end = match self.hear(provider, stream, suspicion).await {
+            let vigil = Vigil::new(features.has(Extension::Inventory), self.timing.interval);
+            let end = match self.hear(provider, stream, vigil, suspicion).await {
                 Ok(end) => end,
                 Err(error) => return error,
             };
@@ -232,31 +250,76 @@ impl Session {
         &self,
         provider: &Arc<dyn Provider>,
         mut stream: BoxStream<'static, Result<VmEvent, ProviderError>>,
+        mut vigil: Vigil,
         suspicion: &Notify,
     ) -> Result<String, ProviderError> {
         let mut tick = self.ticks();
-        let mut failed = 0;
+        // At most one: questions wait for each other, and events for none of them.
+        let mut asked = FuturesUnordered::new();
         loop {
+            let free = asked.is_empty();
+            let stale = vigil.stale();
             tokio::select! {
                 event = stream.next() => match event {
-                    Some(Ok(event)) => self.heard(event)?,
+                    Some(Ok(event)) => if self.heard(event)? { vigil.news(Instant::now()) },
                     Some(Err(error)) => {
                         tracing::info!(provider = %self.link.key, %error, "watch ended");
                         return Ok(error.message);
                     }
                     None => return Ok("the provider closed it".to_owned()),
                 },
-                _ = tick.tick() => {
-                    self.check(provider, &mut failed).await?;
-                    // It has lasted.
-                    self.steadiness(None);
+                Some(answer) = asked.next() => self.answered(answer, &mut vigil)?,
+                _ = tick.tick(), if free => asked.push(self.ask(provider, vigil.tick())),
+                () = suspicion.notified(), if free => asked.push(self.ask(provider, Question::Suspicion)),
+                () = at(stale), if free && stale.is_some() => {
+                    asked.push(self.ask(provider, vigil.refreshing()));
                 }
-                () = suspicion.notified() => self.suspect(provider).await?,
             }
         }
     }
 
-    fn heard(&self, event: VmEvent) -> Result<(), ProviderError> {
+    fn ask<'a>(
+        &'a self,
+        provider: &'a Arc<dyn Provider>,
+        question: Question,
+    ) -> BoxFuture<'a, Answer> {
+        async move {
+            let begin = Instant::now();
+            let result = match question {
+                Question::Health | Question::Suspicion => {
+                    self.limited(provider.validate()).await.map(|()| None)
+                }
+                Question::HealthByInventory | Question::Inventory => {
+                    self.limited(provider.inventory()).await.map(Some)
+                }
+            };
+            Answer {
+                question,
+                took: begin.elapsed(),
+                result,
+            }
+        }
+        .boxed()
+    }
+
+    /// `Err` if the provider turned out to be dead.
+    fn answered(&self, answer: Answer, vigil: &mut Vigil) -> Result<(), ProviderError> {
+        vigil.judge(&answer, self.timing.failures)?;
+        if let Ok(inventory) = answer.result {
+            self.link.alive(answer.took);
+            // The stream has lasted from one health check to the next.
+            if answer.question.is_regular() {
+                self.steadiness(None);
+            }
+            if inventory.is_some_and(|inventory| self.link.has(Some(inventory))) {
+                self.listener.inventory(&self.link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether VMs have changed.
+    fn heard(&self, event: VmEvent) -> Result<bool, ProviderError> {
         self.time_address(&event);
         let (concerns, vms) = self.link.seen(|seen| (seen.apply(event), seen.len()));
         if vms > MOST_VMS {
@@ -266,10 +329,11 @@ impl Session {
                 format!("The provider tells of more than {MOST_VMS} VMs, which is not believed");
             return Err(ProviderError::new(ErrorKind::Internal, text));
         }
+        let news = concerns.iter().any(|c| matches!(c, Concerns::Vm(..)));
         if !concerns.is_empty() {
             self.listener.concerns(&self.link, concerns);
         }
-        Ok(())
+        Ok(news)
     }
 
     fn time_address(&self, event: &VmEvent) {
@@ -284,30 +348,6 @@ impl Session {
         let mut tick = interval_at(Instant::now() + self.timing.interval, self.timing.interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tick
-    }
-
-    /// A health check; the link breaks after several failed ones in a row.
-    async fn check(
-        &self,
-        provider: &Arc<dyn Provider>,
-        failed: &mut u32,
-    ) -> Result<(), ProviderError> {
-        let begin = Instant::now();
-        match self.limited(provider.validate()).await {
-            Ok(()) => {
-                *failed = 0;
-                self.link.alive(begin.elapsed());
-                Ok(())
-            }
-            Err(error) => {
-                *failed += 1;
-                if *failed >= self.timing.failures {
-                    Err(error)
-                } else {
-                    Ok(())
-                }
-            }
-        }
     }
 
     /// Calls fail in a row: one failed health check is enough now.
@@ -366,7 +406,15 @@ impl Session {
     }
 }
 
-/// The sum of what the hosts have and use, for the Provider's status.
+/// Ends at the time; never if there is none.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The sum of what the hosts have and use, for the Provider's status: CPUs, bytes of memory, bytes of storage.
 pub fn totals(inventory: &Inventory) -> [(u64, u64); 3] {
     let sum = |of: fn(&polyvirt_contract::model::Host) -> u64| inventory.hosts.iter().map(of).sum();
     let disks = |of: fn(&polyvirt_contract::model::Datastore) -> u64| {
@@ -374,7 +422,10 @@ pub fn totals(inventory: &Inventory) -> [(u64, u64); 3] {
     };
     [
         (sum(|h| u64::from(h.cpus)), sum(|h| u64::from(h.cpus_used))),
-        (sum(|h| h.memory_mib), sum(|h| h.memory_used_mib)),
+        (
+            sum(|h| h.memory_mib << 20),
+            sum(|h| h.memory_used_mib << 20),
+        ),
         (
             disks(|d| d.capacity_bytes),
             disks(|d| d.capacity_bytes.saturating_sub(d.free_bytes)),

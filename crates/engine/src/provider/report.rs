@@ -2,9 +2,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polyvirt_api::infra::{
-    CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature, ProviderLimits,
-    ProviderStatus, ProviderTopology, ReportedCapabilities, ResourceUsage, UsageStats,
+    CircuitState, HostState, Provider, ProviderCapability, ProviderError, ProviderFeature,
+    ProviderHost, ProviderLimits, ProviderStatus, ProviderTopology, ReportedCapabilities,
+    ResourceUsage, UsageStats,
 };
+use polyvirt_contract::model::HostHealth;
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 use polyvirt_plan::{Note, Problem, Reason};
@@ -14,6 +16,9 @@ use crate::link::session::totals;
 use crate::link::{Standing, View};
 use crate::provider::{NoWay, Place, place_report};
 use crate::shared::{Protection, Usage};
+
+/// Hosts that the status lists at most.
+const MOST_HOSTS: usize = 256;
 
 /// What a pass has found out.
 pub struct Findings<'a> {
@@ -158,6 +163,20 @@ fn offers(status: &mut ProviderStatus, view: &View) {
             network: None,
         })
     });
+    let inventory = view.inventory.as_deref();
+    let hosts = inventory.into_iter().flat_map(|inventory| &inventory.hosts);
+    status.hosts = hosts.take(MOST_HOSTS).map(host).collect();
+}
+
+fn host(host: &polyvirt_contract::model::Host) -> ProviderHost {
+    ProviderHost {
+        name: host.name.clone(),
+        state: match host.health {
+            HostHealth::Ready => HostState::Ready,
+            HostHealth::Cordoned => HostState::Cordoned,
+            HostHealth::Down => HostState::Down,
+        },
+    }
 }
 
 fn stats((total, used): (u64, u64)) -> UsageStats {
@@ -293,8 +312,32 @@ fn unheard(provider: &Provider) -> Option<Finding> {
     })
 }
 
-/// Figures that move all the time are carried along with other changes, and cause no write of their own.
+/// Whether the figures differ by one percent of what there is, or more.
+fn usage_moved(old: Option<&ResourceUsage>, new: Option<&ResourceUsage>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else {
+        return old.is_some() != new.is_some();
+    };
+    let pairs = [
+        (&old.cpu, &new.cpu),
+        (&old.memory, &new.memory),
+        (&old.storage, &new.storage),
+    ];
+    pairs.into_iter().any(|(old, new)| {
+        let (old, new) = (
+            old.clone().unwrap_or_default(),
+            new.clone().unwrap_or_default(),
+        );
+        let [was, is, total] = [old.used, new.used, new.total].map(Option::unwrap_or_default);
+        old.total != new.total || (is != was && is.abs_diff(was) >= total.unsigned_abs() / 100)
+    })
+}
+
+/// Figures that move all the time are carried along with other changes. By itself a latency causes no write, and usage only
+/// where it has moved by a percent.
 pub fn differs(old: &ProviderStatus, new: &ProviderStatus) -> bool {
+    if usage_moved(old.resource_usage.as_deref(), new.resource_usage.as_deref()) {
+        return true;
+    }
     let quiet = ProviderStatus {
         latency_ms: old.latency_ms,
         resource_usage: old.resource_usage.clone(),
@@ -323,5 +366,30 @@ pub fn transitions(old: &ProviderStatus, new: &ProviderStatus) -> Vec<Note> {
     match after.status.as_str() {
         "False" => vec![Note::warning(reason, after.message)],
         _ => vec![Note::normal(reason, after.message)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(cpu: u64, storage: u64) -> ProviderStatus {
+        ProviderStatus {
+            resource_usage: Some(Box::new(ResourceUsage {
+                cpu: Some(stats((8, cpu))),
+                memory: None,
+                storage: Some(stats((1000, storage))),
+                network: None,
+            })),
+            ..ProviderStatus::default()
+        }
+    }
+
+    #[test]
+    fn usage_is_written_when_it_has_moved_by_a_percent() {
+        assert!(differs(&used(0, 500), &used(1, 500)));
+        assert!(!differs(&used(1, 500), &used(1, 509)));
+        assert!(differs(&used(1, 500), &used(1, 490)));
+        assert!(differs(&ProviderStatus::default(), &used(0, 0)));
     }
 }

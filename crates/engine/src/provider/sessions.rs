@@ -30,6 +30,8 @@ pub struct Sessions {
     clock: Clock,
     metrics: Arc<Metrics>,
     running: Mutex<HashMap<ObjectKey, Running>>,
+    /// How metrics name each Provider that has series.
+    named: Mutex<HashMap<ObjectKey, ProviderLabels>>,
     stop: CancellationToken,
     concurrency: usize,
 }
@@ -52,6 +54,7 @@ impl Sessions {
             clock,
             metrics,
             running: Mutex::default(),
+            named: Mutex::default(),
             stop,
             concurrency,
         }
@@ -66,6 +69,7 @@ impl Sessions {
     /// question that the cluster cannot answer just now.
     pub async fn ensure(&self, provider: &Provider) -> Result<Place, NoWay> {
         let key = ObjectKey::of(provider);
+        self.name(&key, provider);
         let way = match self.runtime.way(provider).await {
             Ok(way) => way,
             Err(NoWay::Unknown(problem)) if self.runs(&key) => {
@@ -80,6 +84,29 @@ impl Sessions {
         let place = way.place.clone();
         self.keep(provider, way);
         Ok(place)
+    }
+
+    /// Every Provider has series, also one that has no session. They are removed with the object and not with a session: the
+    /// session that follows has the same ones.
+    fn name(&self, key: &ObjectKey, provider: &Provider) {
+        let labels = labels(key, provider);
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = named.insert(key.clone(), labels.clone());
+        drop(named);
+        if old.as_ref() == Some(&labels) {
+            return;
+        }
+        if let Some(old) = old {
+            self.metrics.forget(&old);
+        }
+        self.metrics.unconnected(&labels);
+    }
+
+    fn unname(&self, key: &ObjectKey) {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(labels) = named.remove(key) {
+            self.metrics.forget(&labels);
+        }
     }
 
     fn runs(&self, key: &ObjectKey) -> bool {
@@ -126,6 +153,11 @@ impl Sessions {
     /// Nothing can be made of the Provider as it is: its VMs are told, once.
     fn refuse(&self, key: &ObjectKey, problem: &Problem) {
         self.end(key);
+        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(labels) = named.get(key) {
+            self.metrics.unconnected(labels);
+        }
+        drop(named);
         let link = self.links.get(key).unwrap_or_else(|| {
             let link = Arc::new(Link::new(key.clone()));
             self.links.put(link.clone());
@@ -158,6 +190,7 @@ impl Sessions {
     pub async fn forget(&self, key: &ObjectKey) {
         self.end(key);
         self.links.remove(key);
+        self.unname(key);
         self.runtime.forget(key).await;
     }
 }

@@ -82,8 +82,15 @@ impl Dispatcher {
         self
     }
 
-    /// What concerns a VM concerns its snapshots and its moves.
+    /// Reconciles the VM for a reason that is not news of the VM itself: an operation that failed may be sent again now.
     fn wake_vm(&self, key: &ObjectKey, urgency: Urgency) {
+        self.stores.setbacks.lift(key);
+        self.tell_vm(key, urgency);
+    }
+
+    /// Reconciles the VM and leaves the pauses of failed operations alone: the news may be of that failure. What concerns a
+    /// VM concerns its snapshots and its moves.
+    fn tell_vm(&self, key: &ObjectKey, urgency: Urgency) {
         self.wake_snapshots_of(key, urgency);
         self.wake_moves_of(key, urgency);
         let Some(vm) = self.stores.vms.get(key) else {
@@ -107,7 +114,7 @@ impl Dispatcher {
             self.wake_later(Kind::Provider, &link.key);
         }
         for key in owners {
-            self.wake_vm(&key, Urgency::Event);
+            self.tell_vm(&key, Urgency::Event);
         }
     }
 

@@ -169,6 +169,9 @@ impl Pass<'_> {
 
     /// A request that failed for certain leaves nothing to wait for; otherwise the VM is looked at before the next try.
     pub(super) fn failed(&mut self, error: ProviderError) -> Flow {
+        if let Some((sent, seen)) = self.memo.sent.clone() {
+            self.set_back(sent.kind, seen, &error);
+        }
         if !error.kind.may_have_happened() {
             self.memo.sent = None;
         }

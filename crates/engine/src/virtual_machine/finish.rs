@@ -27,6 +27,10 @@ impl Pass<'_> {
             return Next::Idle;
         }
         self.settle(&outcome);
+        if matches!(outcome, Outcome::Done(_)) {
+            let now = self.ctx.now();
+            self.ctx.stores.setbacks.reached(&self.key, now);
+        }
         let written = self.write_status(&outcome).await;
         self.ctx.remember(&self.key, std::mem::take(&mut self.memo));
         match written {

@@ -25,6 +25,7 @@ pub(crate) mod reach;
 mod records;
 mod request;
 mod revert;
+pub mod setbacks;
 mod sharing;
 mod task;
 
@@ -47,6 +48,7 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
         ctx.placements.forget(key);
         ctx.reservations.free(key);
         ctx.errands.stop(key);
+        ctx.stores.setbacks.forget(key);
         return Next::Idle;
     };
     match ctx.memo(key).released {
@@ -63,6 +65,10 @@ pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
         let mover = pass.mover();
         let step = next_step(&pass.facts(mover.as_deref()));
         tracing::trace!(vm = %key, ?step, "plan");
+        // Asked here and not where the operation is sent: steps that only prepare it write to the API server.
+        if let Some(outcome) = pass.held_back(&step) {
+            return pass.finish(outcome).await;
+        }
         match pass.act(step).await {
             Flow::Continue => {}
             Flow::End(outcome) => return pass.finish(outcome).await,

@@ -151,12 +151,16 @@ impl Pass<'_> {
             return Flow::Continue;
         }
         self.doubt_shape();
-        let ended = self.record.operation.take();
-        if ended.is_some_and(|operation| operation.kind == OperationKind::Create) {
+        let ended = self.record.operation.take().map(|o| o.kind);
+        if ended == Some(OperationKind::Create) {
             // What was refused late is refused all the same: the next host is tried.
             self.is_misplaced(&error);
         }
-        self.memo.sent = None;
+        let sent = self.memo.sent.take();
+        if let Some(kind) = ended {
+            let seen = sent.map_or_else(|| self.present().cloned(), |(_, seen)| seen);
+            self.set_back(kind, seen, &error);
+        }
         self.doubt_observation();
         self.seen = Seen::Unknown;
         Flow::End(Outcome::Failed(error))

@@ -19,7 +19,7 @@ use crate::cluster::identity_of;
 use crate::effect::{Effect, Fate};
 use crate::ledger::Made;
 use crate::setting::TakenName;
-use crate::world::{Refusal, Sim};
+use crate::world::{Noise, Refusal, Sim};
 
 /// The provider as the manager reaches it.
 #[derive(Clone)]
@@ -78,6 +78,9 @@ impl Provider for Hypervisor {
         let work = async {
             self.touch(vm, "power");
             self.note_restart(vm, &request);
+            if request.op == PowerOp::On {
+                self.try_start(&vm.id)?;
+            }
             self.sim.mock.power(vm, self.as_on_the_wire(request)).await
         };
         self.sim
@@ -197,6 +200,21 @@ impl Hypervisor {
             return format!("{name}~{}", self.sim.world().rng.next());
         }
         name.to_owned()
+    }
+
+    /// Fails, with news of the VM, while VMs cannot be started.
+    fn try_start(&self, vm: &VmId) -> Result<()> {
+        let Some(noise) = self.sim.world().failing_starts else {
+            return Ok(());
+        };
+        self.sim.world().starts_tried += 1;
+        let (behind, was) = (self.sim.mock.out_of_band(), self.sim.mock.vm(vm));
+        match (noise, was) {
+            (Noise::Revision, Some(was)) => behind.resize(vm, was.cpu, was.memory_mib)?,
+            _ => behind.power_on(vm).and_then(|()| behind.power_off(vm))?,
+        }
+        let text = "The simulation does not start it";
+        Err(ProviderError::new(ErrorKind::Exhausted, text))
     }
 
     fn inner_name(&self, vm: &VmId) -> Option<String> {

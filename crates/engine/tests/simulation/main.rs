@@ -22,6 +22,7 @@
 )]
 
 mod api_server;
+mod backoff;
 mod checks;
 mod cluster;
 mod effect;

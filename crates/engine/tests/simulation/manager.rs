@@ -135,6 +135,7 @@ impl Manager {
                 *count += 1;
                 pause(*count, 0)
             }
+            Next::Retry(pause) => pause,
         };
         self.due
             .insert(ticket.key.clone(), self.sim.mock.now() + wait);

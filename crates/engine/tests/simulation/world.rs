@@ -66,6 +66,19 @@ pub struct World {
     pub late: Vec<Late>,
     /// How many ended tasks may still be told as failed.
     pub lies_left: u64,
+    /// VMs cannot be started, and each attempt is news.
+    pub failing_starts: Option<Noise>,
+    /// Attempts to start a VM that cannot be started.
+    pub starts_tried: u64,
+}
+
+/// What a provider publishes of a VM with each attempt to start it that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noise {
+    /// The same as before, as a new revision.
+    Revision,
+    /// That it runs, and that it is off.
+    Power,
 }
 
 /// The world, shared by everybody in it.
@@ -106,6 +119,8 @@ impl Sim {
             effects: 0,
             late: Vec::new(),
             lies_left: rng.below(3),
+            failing_starts: None,
+            starts_tried: 0,
             rng,
         };
         let mock = Mock::new(setting.mock(seed));

@@ -25,6 +25,7 @@ pub mod next;
 pub mod record;
 pub mod report;
 pub mod revert;
+pub mod setback;
 pub mod size;
 pub mod step;
 
@@ -33,4 +34,5 @@ pub use facts::*;
 pub use next::{FORGOTTEN_AFTER, RESEND_AFTER, is_fresh, next_step, remaining};
 pub use report::{Outcome, PassEnd, report};
 pub use revert::{RevertState, RevertTarget, RevertWish, Reverted};
+pub use setback::Setback;
 pub use step::*;

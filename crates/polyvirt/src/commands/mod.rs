@@ -72,14 +72,21 @@ fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()
     run_on(tokio::runtime::Builder::new_multi_thread(), work)
 }
 
-/// For what runs for long and waits most of the time. Each thread keeps memory of its own, and the machine may have many
-/// processors; `TOKIO_WORKER_THREADS` says otherwise.
+/// For what runs for long and waits most of the time. One thread would let whatever holds it up hold up everything: leases,
+/// probes, webhooks and all providers. Each keeps memory of its own, and the machine may have many processors, so there are
+/// few. `TOKIO_WORKER_THREADS` says otherwise.
 fn serve_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
-        builder.worker_threads(1);
+        builder.worker_threads(workers());
     }
     run_on(builder, work)
+}
+
+/// As many as there are processors, but two at least and four at most.
+fn workers() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    processors.clamp(2, 4)
 }
 
 fn run_on(

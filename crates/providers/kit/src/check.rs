@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use polyvirt_contract::model::{ClassSpec, CreateVm, DiskSpec, NicSpec};
-use polyvirt_contract::{ProviderError, Result};
+use polyvirt_contract::{ErrorKind, ProviderError, Result};
 
 /// The longest name of a VM, a disk or a card.
 const LONGEST_NAME: usize = 253;
 /// QEMU's own limits, which its messages do not explain.
 pub const MOST_CPUS: u32 = 240;
 const LEAST_MEMORY_MIB: u64 = 16;
+/// The field that memory comes from, unless spec.resources overrules it.
+const MEMORY: &str = "class.memory";
 /// The longest name of a network device.
 const LONGEST_BRIDGE: usize = 15;
 
@@ -30,6 +32,24 @@ pub fn request(request: &CreateVm) -> Result<()> {
         unique(&mut names, &nic.name, &field)?;
     }
     macs_differ(request)
+}
+
+/// Whether the host has as much memory as the VM is to have. Overcommitment lets VMs share memory; it does not give one VM more
+/// than its host has.
+pub fn fits_host(memory_mib: u64, host: &str, host_mib: u64) -> Result<()> {
+    // A host that does not say how much it has is not judged.
+    if host_mib == 0 || memory_mib <= host_mib {
+        return Ok(());
+    }
+    Err(too_large(&format!(
+        "The VM needs {memory_mib} MiB of memory, and the host {host} has {host_mib} MiB"
+    )))
+}
+
+/// The host has too little memory for the VM; `state` says what was found.
+pub fn too_large(state: &str) -> ProviderError {
+    let remedy = "Set a smaller memory in the VMClass of spec.classRef, in spec.class or in spec.resources.memoryMiB, or choose a Provider with a larger host";
+    ProviderError::new(ErrorKind::Exhausted, format!("{state}. {remedy}")).at(MEMORY)
 }
 
 fn name(field: &str, name: &str) -> Result<()> {
@@ -191,6 +211,17 @@ mod tests {
         };
         let with = |vm: &mut CreateVm| vm.networks[0].address = Some(address);
         assert_eq!(field_of(with), "spec.networks[0].ipAddress");
+    }
+
+    #[test]
+    fn a_vm_is_not_larger_than_its_host() {
+        assert_eq!(fits_host(24105, "a", 24105), Ok(()));
+        assert_eq!(fits_host(40960, "a", 0), Ok(()));
+        let error = fits_host(40960, "a", 24105).expect_err("refused");
+        assert_eq!(error.kind, ErrorKind::Exhausted);
+        assert_eq!(error.field.as_deref(), Some("class.memory"));
+        assert!(error.message.contains("24105 MiB"), "{error}");
+        assert!(error.blames_host());
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use polyvirt_contract::watch::{TaskState, VmEvent};
-use polyvirt_contract::{ProviderError, Result, TaskId};
+use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
 use tokio::sync::watch;
 
 use crate::hub::Hub;
@@ -119,7 +121,9 @@ impl Tasks {
         let work = work(progress.clone());
         let (me, key) = (self.clone(), key.to_owned());
         tokio::spawn(async move {
-            let ended = work.await;
+            // Work that panics ends its task like any other failure: its key is free again, and whoever waits is answered.
+            let ended = AssertUnwindSafe(work).catch_unwind().await;
+            let ended = ended.unwrap_or_else(|_| Err(panicked(&key)));
             me.end(&key, number, &progress, ended);
         });
         Begun {
@@ -165,6 +169,13 @@ impl Tasks {
     }
 }
 
+fn panicked(key: &str) -> ProviderError {
+    let text = format!(
+        "The provider failed by a defect of its own during: {key}. The operation is retried; report the defect with the provider's log"
+    );
+    ProviderError::new(ErrorKind::Internal, text)
+}
+
 impl Inside {
     fn forget(&mut self) {
         let ended = |state: &watch::Receiver<TaskState>| {
@@ -203,7 +214,7 @@ impl Begun {
             Ok(TaskState::Failed(error)) => Err(error),
             Ok(_) => Ok(()),
             Err(_) => Err(ProviderError::new(
-                polyvirt_contract::ErrorKind::Internal,
+                ErrorKind::Internal,
                 "The work ended without a word; try again",
             )),
         }
@@ -236,6 +247,19 @@ mod tests {
         );
         assert_eq!(tasks.status(&id), Some(TaskState::Succeeded));
         assert_eq!(tasks.status(&TaskId::from("other-1")), None);
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_fails_and_can_be_begun_again() {
+        let tasks = tasks();
+        let begun = tasks.begin("x", |_| async { panic!("a defect") });
+        let id = begun.id().clone();
+        let error = begun.answer().await.expect_err("failed");
+        assert_eq!(error.kind, ErrorKind::Internal);
+        assert!(matches!(tasks.status(&id), Some(TaskState::Failed(_))));
+        let again = tasks.begin("x", |_| async { Ok(()) });
+        assert_ne!(*again.id(), id);
+        assert_eq!(again.answer().await, Ok(None));
     }
 
     #[tokio::test]

@@ -36,9 +36,42 @@ impl Turns {
     }
 }
 
+/// Waits for both locks. Two callers that name the same locks in another order do not wait for each other: which lock is taken
+/// first depends on the locks alone. They must be two.
+pub async fn both<'a>(one: &'a Turn, other: &'a Turn) -> [tokio::sync::MutexGuard<'a, ()>; 2] {
+    let (first, second) = if std::ptr::from_ref(one) < std::ptr::from_ref(other) {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    // One after the other, in this order: waiting for both at the same time would take them in any.
+    let first = first.lock().await;
+    [first, second.lock().await]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn two_locks_are_taken_in_one_order() {
+        let (a, b) = (Turn::default(), Turn::default());
+        let there = async {
+            for _ in 0..100 {
+                let _both = both(&a, &b).await;
+                tokio::task::yield_now().await;
+            }
+        };
+        let back = async {
+            for _ in 0..100 {
+                let _both = both(&b, &a).await;
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = async { tokio::join!(there, back) };
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(10), ended).await;
+        assert!(ended.is_ok(), "they wait for each other");
+    }
 
     #[tokio::test]
     async fn one_thing_is_worked_on_by_one_at_a_time_and_others_beside() {

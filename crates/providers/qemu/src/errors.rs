@@ -4,9 +4,12 @@ use std::io;
 use std::path::Path;
 
 use polyvirt_contract::{ErrorKind, ProviderError};
+use polyvirt_provider_kit::check;
 
 /// Words by which programs say that the disk is full.
 const FULL: &str = "No space left on device";
+/// Words by which programs say that the host has no memory for them.
+const NO_MEMORY: &str = "Cannot allocate memory";
 
 /// A defect, or a failure that nobody foresaw.
 pub(crate) fn internal(message: impl Into<String>) -> ProviderError {
@@ -38,6 +41,10 @@ pub(crate) fn program(doing: &str, output: &str) -> ProviderError {
     if output.contains(FULL) {
         return disk_full(doing);
     }
+    if output.contains(NO_MEMORY) {
+        let state = format!("{doing} failed: the host has too little free memory for the VM");
+        return check::too_large(&state);
+    }
     let said = output.lines().rev().find(|line| !line.trim().is_empty());
     internal(format!(
         "{doing} failed: {}",
@@ -56,6 +63,14 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::Exhausted);
         let said = "qemu-img: error while writing: No space left on device\n";
         assert_eq!(program("The copy", said).kind, ErrorKind::Exhausted);
+    }
+
+    #[test]
+    fn a_host_without_memory_is_no_defect() {
+        let said = "cannot set up guest memory 'ram': Cannot allocate memory\n";
+        let error = program("The start of QEMU", said);
+        assert_eq!(error.kind, ErrorKind::Exhausted);
+        assert_eq!(error.field.as_deref(), Some("class.memory"));
     }
 
     #[test]

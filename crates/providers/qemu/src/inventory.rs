@@ -77,7 +77,8 @@ fn labels(core: &Core) -> BTreeMap<String, String> {
     labels
 }
 
-fn memory_mib() -> u64 {
+/// Memory of this machine in MiB; 0 if the kernel does not say.
+pub(crate) fn memory_mib() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -17,6 +17,7 @@ use polyvirt_contract::{
 use crate::config::QemuConfig;
 use crate::core::Core;
 use crate::image::Source;
+use crate::state::off_worker;
 use crate::{
     agent, clone, console, disk_info, image, inventory, moving, offer, revert, snapshot, vm,
 };
@@ -151,7 +152,7 @@ impl Provider for Qemu {
     }
 
     async fn inventory(&self) -> Result<Inventory> {
-        Ok(inventory::inventory(&self.core))
+        Ok(off_worker(|| inventory::inventory(&self.core)))
     }
 
     async fn pack_vm(&self, handover: &Handover) -> Result<Luggage> {

@@ -58,6 +58,9 @@ pub struct ProviderStatus {
     /// How full the hypervisor is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_usage: Option<Box<ResourceUsage>>,
+    /// Hosts of the provider's inventory, 256 at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<ProviderHost>,
     /// What became of VMs that existed before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adoption: Option<Box<AdoptionStatus>>,
@@ -176,11 +179,33 @@ pub struct ReportedCapabilities {
     pub supported_transfer_modes: Vec<String>,
 }
 
+/// A host of a provider's inventory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProviderHost {
+    /// Its name.
+    pub name: String,
+    /// Whether it takes VMs: Ready, Cordoned or Down.
+    pub state: HostState,
+}
+
+/// Whether a host takes VMs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HostState {
+    /// It takes VMs.
+    #[default]
+    Ready,
+    /// It keeps its VMs and takes no others.
+    Cordoned,
+    /// It does not answer.
+    Down,
+}
+
 /// How full a hypervisor is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceUsage {
-    /// CPU in MHz.
+    /// CPUs: those of the hosts, and those given to VMs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<UsageStats>,
     /// Memory in bytes.

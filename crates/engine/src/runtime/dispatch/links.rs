@@ -27,13 +27,13 @@ impl Listener for Dispatcher {
         for concern in concerns {
             match concern {
                 Concerns::Everyone => {
-                    self.wake_users(&Target::Provider(link.key.clone()), Urgency::Background);
+                    self.provider_is_back(link);
                     self.wake_snapshots_on(&link.key);
                     self.wake_moves();
                     self.wake_later(Kind::Provider, &link.key);
                 }
                 Concerns::Object(key) => {
-                    self.wake_vm(&key, Urgency::Event);
+                    self.tell_vm(&key, Urgency::Event);
                     if self.stores.images.get(&key).is_some() {
                         self.wake(Kind::VMImage, &key, Urgency::Event);
                     }
@@ -45,13 +45,19 @@ impl Listener for Dispatcher {
                     }
                 }
                 Concerns::Vm(id, identity) => {
-                    self.wake_users(&Target::Vm(link.key.clone(), id), Urgency::Event);
+                    for key in self.stores.index.users(&Target::Vm(link.key.clone(), id)) {
+                        self.tell_vm(&key, Urgency::Event);
+                    }
                     if let Some(identity) = identity {
                         self.wake_owners(link, &Target::Identity(identity));
                     }
                 }
             }
         }
+    }
+
+    fn inventory(&self, link: &Link) {
+        self.wake(Kind::Provider, &link.key, Urgency::Background);
     }
 
     fn known(&self, link: &Link) -> Vec<VmId> {
@@ -68,7 +74,7 @@ impl Dispatcher {
     fn provider_is_silent(&self, link: &Link) {
         for key in self.stores.index.users(&Target::Provider(link.key.clone())) {
             if self.stores.vms.get(&key).is_some_and(|vm| !is_settled(&vm)) {
-                self.wake_vm(&key, Urgency::Background);
+                self.tell_vm(&key, Urgency::Background);
             }
         }
         self.wake_networks_near(link);
@@ -79,6 +85,15 @@ impl Dispatcher {
         let keys = self.stores.networks.keys().into_iter();
         for key in keys.filter(|key| key.namespace() == link.key.namespace()) {
             self.wake_later(Kind::VMNetworkAttachment, &key);
+        }
+    }
+
+    /// The picture is complete: operations that failed because the provider did not answer may be sent again. Those that
+    /// failed for another reason wait, for a provider may restart with each failed attempt.
+    fn provider_is_back(&self, link: &Link) {
+        for key in self.stores.index.users(&Target::Provider(link.key.clone())) {
+            self.stores.setbacks.reconnected(&key);
+            self.tell_vm(&key, Urgency::Background);
         }
     }
 

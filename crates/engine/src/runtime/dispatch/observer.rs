@@ -44,6 +44,6 @@ impl Observer for Dispatcher {
     }
 
     fn hook_over(&self, vm: &ObjectKey) {
-        self.wake_vm(vm, Urgency::Event);
+        self.tell_vm(vm, Urgency::Event);
     }
 }

@@ -19,7 +19,7 @@ use kube::ResourceExt;
 use polyvirt_api::infra::{PowerState, VMMigration, VirtualMachine};
 
 use super::cordon::{self, Wish};
-use super::list::{all, vms_of};
+use super::list::{all, is_listed, vms_of};
 use super::presence::{Presence, is_known, presence};
 use super::{Drain, OneHost};
 use crate::commands::vm::migrate::{POLL, begin, is_over, until_over, wanted};
@@ -56,11 +56,11 @@ async fn must_be_known(cluster: &Cluster, options: &Drain, there: &Round) -> any
     let OneHost { provider, host } = &options.host;
     let object = cordon::provider(cluster, provider).await?;
     let closed = object.spec.cordoned_hosts.contains(host);
-    if closed || is_known(host, &there.vms, &there.moves) {
+    if closed || is_listed(&object, host) || is_known(host, &there.vms, &there.moves) {
         return Ok(());
     }
     let text = format!(
-        "No VM of Provider {provider} is on a host {host}, or was ever compared with it. If that is its name, `polyvirt host cordon {provider} {host}` closes it"
+        "Provider {provider} has no host {host}. Check the name with `polyvirt host list {provider}`, or cordon it with `polyvirt host cordon {provider} {host}`"
     );
     Err(Failure::NotFound(text).into())
 }

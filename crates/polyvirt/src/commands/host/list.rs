@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
-use polyvirt_api::infra::VirtualMachine;
+use polyvirt_api::infra::{HostState, Provider, ProviderHost, VirtualMachine};
 use serde::de::DeserializeOwned;
 
 use super::OfProvider;
@@ -62,28 +62,87 @@ pub fn host_of(vm: &VirtualMachine) -> Option<&str> {
         .filter(|h| !h.is_empty())
 }
 
-/// Shows hosts that have VMs or are closed. Others are known to the manager alone.
+/// Shows the hosts of the inventory, with those that have VMs or are cordoned.
 pub async fn run(cluster: &Cluster, of: &OfProvider) -> anyhow::Result<()> {
     let provider = provider(cluster, &of.provider).await?;
-    let mut hosts: BTreeMap<String, usize> = BTreeMap::new();
-    for closed in &provider.spec.cordoned_hosts {
-        hosts.entry(closed.clone()).or_default();
+    let vms = vms_of(cluster, &of.provider).await?;
+    print(&table(&provider, &vms).render(Colours::of_stdout()));
+    Ok(())
+}
+
+/// Whether the provider has reported the host.
+pub fn is_listed(provider: &Provider, host: &str) -> bool {
+    inventory(provider).any(|found| found.name == host)
+}
+
+fn inventory(provider: &Provider) -> impl Iterator<Item = &ProviderHost> {
+    provider.status.iter().flat_map(|status| &status.hosts)
+}
+
+fn table(provider: &Provider, vms: &[VirtualMachine]) -> Table {
+    let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
+    let cordoned = provider.spec.cordoned_hosts.iter().map(String::as_str);
+    let known = inventory(provider).map(|host| host.name.as_str());
+    for host in cordoned.chain(known) {
+        hosts.entry(host).or_default();
     }
-    for vm in vms_of(cluster, &of.provider).await? {
-        if let Some(host) = host_of(&vm) {
-            *hosts.entry(host.to_owned()).or_default() += 1;
-        }
+    for host in vms.iter().filter_map(host_of) {
+        *hosts.entry(host).or_default() += 1;
     }
     let mut table = Table::new(&["HOST", "VMS", "STATE"]);
     for (host, count) in hosts {
-        let closed = provider.spec.cordoned_hosts.contains(&host);
-        let state = if closed {
-            Cell::new("Cordoned", Paint::Busy)
-        } else {
-            Cell::new("Open", Paint::Good)
-        };
+        let state = state(provider, host);
         table.row(vec![host.into(), count.to_string().into(), state]);
     }
-    print(&table.render(Colours::of_stdout()));
-    Ok(())
+    table
+}
+
+fn state(provider: &Provider, host: &str) -> Cell {
+    let found = inventory(provider).find(|found| found.name == host);
+    match found.map(|found| found.state) {
+        Some(HostState::Down) => Cell::new("Down", Paint::Bad),
+        _ if provider.spec.cordoned_hosts.iter().any(|name| name == host) => {
+            Cell::new("Cordoned", Paint::Busy)
+        }
+        Some(HostState::Cordoned) => Cell::new("Cordoned", Paint::Busy),
+        Some(HostState::Ready) | None => Cell::new("Open", Paint::Good),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polyvirt_api::infra::{ProviderSpec, ProviderStatus};
+
+    use super::*;
+
+    #[test]
+    fn a_host_without_vms_is_listed() {
+        let host = |name: &str, state| ProviderHost {
+            name: name.to_owned(),
+            state,
+        };
+        let mut provider = Provider::new("lab", ProviderSpec::default());
+        provider.spec.cordoned_hosts = vec!["b".to_owned()];
+        provider.status = Some(ProviderStatus {
+            hosts: vec![
+                host("a", HostState::Ready),
+                host("b", HostState::Ready),
+                host("c", HostState::Down),
+            ],
+            ..ProviderStatus::default()
+        });
+        let text = table(&provider, &[]).render(Colours::Off);
+        let words: Vec<Vec<&str>> = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let wanted = [
+            ["a", "0", "Open"],
+            ["b", "0", "Cordoned"],
+            ["c", "0", "Down"],
+        ];
+        assert_eq!(words, wanted);
+        assert!(is_listed(&provider, "a") && !is_listed(&provider, "x"));
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use kube::ResourceExt;
 use polyvirt_api::infra::{PlacementStatus, VirtualMachine};
 use polyvirt_api::novacron;
+use polyvirt_engine::placement::question::wishes;
 
 use super::options::Shown;
 use super::{Cluster, print, print_object};
@@ -86,6 +87,11 @@ fn unplaced(vm: &VirtualMachine) -> String {
         Some(host) => format!(
             "{name} is on host {host}, which its provider chose: it names no host, selector, affinity, policy or device\n"
         ),
+        None if wishes(&vm.spec).is_empty() => format!(
+            "{name} has no host yet. Provider {} chooses one when it creates the VM, because {name} names no host, selector, affinity, policy or device.\n{}\n",
+            vm.spec.provider_ref.name,
+            waits_for(vm)
+        ),
         None => format!(
             "No host of Provider {} was looked for yet. {}\n",
             vm.spec.provider_ref.name,
@@ -97,8 +103,11 @@ fn unplaced(vm: &VirtualMachine) -> String {
 fn waits_for(vm: &VirtualMachine) -> String {
     let conditions = vm.status.as_ref().map(|status| &status.conditions);
     let ready = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
-    let message = ready.map(|c| c.message.clone()).filter(|m| !m.is_empty());
-    message.unwrap_or_else(|| "Nobody has looked at it: is the manager running?".to_owned())
+    let told = ready.filter(|c| !c.message.is_empty());
+    told.map_or_else(
+        || "It was not reconciled yet. Check that the manager is running".to_owned(),
+        |c| format!("Ready={} ({}): {}", c.status, c.reason, c.message),
+    )
 }
 
 fn told(vm: &VirtualMachine, placement: &PlacementStatus, colours: Colours) -> String {
@@ -161,7 +170,7 @@ fn table(placement: &PlacementStatus) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use polyvirt_api::infra::{HostVerdict, VirtualMachineSpec, VirtualMachineStatus};
+    use polyvirt_api::infra::{HostVerdict, LocalRef, VirtualMachineSpec, VirtualMachineStatus};
 
     use super::*;
 
@@ -200,7 +209,16 @@ mod tests {
         let text = told(&vm, &placement, Colours::Off);
         assert!(text.contains("No more than 32 hosts are told"), "{text}");
         let text = unplaced(&vm);
+        assert!(
+            text.starts_with("db has no host yet. Provider kvm"),
+            "{text}"
+        );
+        vm.spec.placement_ref = Some(LocalRef {
+            name: "spread".to_owned(),
+        });
+        let text = unplaced(&vm);
         assert!(text.starts_with("No host of Provider kvm was"), "{text}");
+        assert!(text.contains("Check that the manager is running"), "{text}");
         vm.status = Some(VirtualMachineStatus {
             host: Some("b".to_owned()),
             ..VirtualMachineStatus::default()

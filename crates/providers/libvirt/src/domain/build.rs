@@ -11,7 +11,7 @@ use super::hostdev;
 use super::machine::AGENT;
 use super::marks::Marks;
 use super::nic::NicPart;
-use super::tuning::{self, Extra};
+use super::tuning::{self, Board, Extra};
 use crate::xml::Element;
 
 /// What guests run with.
@@ -170,7 +170,10 @@ fn devices(new: &New<'_>, extra: &Extra) -> Element {
         .holding(root)
         .holding_all(data)
         .maybe(new.seed.as_deref().map(disk::seed))
-        .holding_all(ports(new.disks.len() + new.nics.len() + new.devices.len()))
+        .holding_all(buses(
+            extra.board,
+            new.disks.len() + new.nics.len() + new.devices.len(),
+        ))
         .holding(
             Element::new("controller")
                 .with("type", "usb")
@@ -189,7 +192,8 @@ fn devices(new: &New<'_>, extra: &Extra) -> Element {
         .maybe(has_iommu(new.class).then(iommu))
 }
 
-fn ports(devices: usize) -> impl Iterator<Item = Element> {
+/// The bus that devices are on. A PCI bus has free slots; on PCI Express each device needs a port, and so do those that come later.
+fn buses(board: Board, devices: usize) -> Vec<Element> {
     let controller = |index: usize, model: &str| {
         Element::new("controller")
             .with("type", "pci")
@@ -197,8 +201,12 @@ fn ports(devices: usize) -> impl Iterator<Item = Element> {
             .with("model", model)
     };
     let count = OWN_PORTS + SPARE_PORTS.max(devices + 4);
-    std::iter::once(controller(0, "pcie-root"))
-        .chain((1..=count).map(move |index| controller(index, "pcie-root-port")))
+    match board {
+        Board::I440fx => vec![controller(0, "pci-root")],
+        Board::Q35 => std::iter::once(controller(0, "pcie-root"))
+            .chain((1..=count).map(|index| controller(index, "pcie-root-port")))
+            .collect(),
+    }
 }
 
 fn serial(kind: &str) -> Element {

@@ -53,10 +53,33 @@ pub(crate) enum FileSystems {
     Leave,
 }
 
+/// What kind of machine a VM is, as far as its buses go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Board {
+    /// PCI Express; devices are on root ports.
+    #[default]
+    Q35,
+    /// PCI; devices are on one bus. It has neither secure boot nor an IOMMU.
+    I440fx,
+}
+
+impl Board {
+    fn of(machine: &str) -> Option<Self> {
+        match machine {
+            "q35" => Some(Self::Q35),
+            "pc" => Some(Self::I440fx),
+            _ if machine.starts_with("pc-q35-") => Some(Self::Q35),
+            _ if machine.starts_with("pc-i440fx-") => Some(Self::I440fx),
+            _ => None,
+        }
+    }
+}
+
 /// What `extraConfig` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
     pub(crate) machine: Option<String>,
+    pub(crate) board: Board,
     pub(crate) cpu_mode: Option<String>,
     pub(crate) cpu_model: Option<String>,
     /// A page size in KiB; 0 for the host's default.
@@ -82,8 +105,10 @@ pub(crate) fn extra(class: &ClassSpec) -> Result<Extra> {
         }
     }
     let word = |name: &str| class.extra_config.get(&format!("{OURS}{name}")).cloned();
+    let machine = checked("machine", word("machine"), is_word)?;
     Ok(Extra {
-        machine: checked("machine", word("machine"), is_word)?,
+        board: board(machine.as_deref(), class)?,
+        machine,
         cpu_mode: checked("cpuMode", word("cpuMode"), is_cpu_mode)?,
         cpu_model: checked("cpuModel", word("cpuModel"), is_word)?,
         hugepages: word("hugepages").map(|text| hugepages(&text)).transpose()?,
@@ -115,6 +140,31 @@ fn checked(name: &str, value: Option<String>, fits: fn(&str) -> bool) -> Result<
         }
         other => Ok(other),
     }
+}
+
+fn board(machine: Option<&str>, class: &ClassSpec) -> Result<Board> {
+    let Some(name) = machine else {
+        return Ok(Board::default());
+    };
+    let key = format!("{OURS}machine");
+    let known = || {
+        wrong(
+            &key,
+            &format!(
+                "{name} is not supported. Use q35, pc, or a version of one of them such as pc-q35-8.2 or pc-i440fx-8.2"
+            ),
+        )
+    };
+    let board = Board::of(name).ok_or_else(known)?;
+    let security = class.security.as_ref();
+    let modern = security.is_some_and(|security| security.secure_boot || security.vtd);
+    if board == Board::I440fx && modern {
+        let text = format!(
+            "{key}: {name} has neither secure boot nor an IOMMU. Use q35, or remove them from class.securityProfile"
+        );
+        return Err(ProviderError::invalid(FIELD, text));
+    }
+    Ok(board)
 }
 
 fn is_word(text: &str) -> bool {
@@ -250,6 +300,7 @@ mod tests {
         for (key, value) in [
             ("libvirt.machin", "q35"),
             ("libvirt.machine", "q35'/><evil"),
+            ("libvirt.machine", "microvm"),
             ("libvirt.cpuMode", "fast"),
             ("libvirt.hugepages", "3Mi"),
             ("libvirt.hostdev", "03:00.0"),

@@ -105,6 +105,21 @@ async fn every_word_of_a_class_is_in_a_definition_that_libvirt_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_with_a_pci_bus_starts() {
+    let lab = Lab::new().await;
+    let mut desired = lab.desired("old", 1);
+    let word = ("libvirt.machine".to_owned(), "pc".to_owned());
+    desired.class.extra_config.extend([word]);
+    let vm = lab.create(&desired).await;
+    lab.power(&vm, PowerOp::On).await;
+    let xml = lab.host.virsh(&["dumpxml", "old"]);
+    for element in ["machine='pc-i440fx", "model='pci-root'"] {
+        assert!(xml.contains(element), "no {element} in {xml}");
+    }
+    lab.delete(&vm).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_with_all_defences_starts() {
     let lab = Lab::new().await;
     let mut desired = lab.desired("guarded", 1);

@@ -6,7 +6,7 @@
 
 mod devices;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

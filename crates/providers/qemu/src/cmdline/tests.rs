@@ -11,7 +11,7 @@ use crate::uuid::Uuid;
 
 const ID: &str = "0a1b2c3d-0000-4000-8000-00000000000f";
 
-fn record() -> Record {
+pub(crate) fn record() -> Record {
     Record {
         uuid: Uuid::parse(ID).expect("a UUID"),
         name: "web,1".to_owned(),

@@ -157,8 +157,10 @@ fn user_of(core: &Core, id: &str) -> Option<String> {
 fn remove(core: &Core, id: &str) -> Result<()> {
     let folder = folder(core, id);
     // The record goes first: what has none is no image, and is removed when the provider starts.
-    let removed =
-        std::fs::remove_file(folder.join(RECORD)).and_then(|()| std::fs::remove_dir_all(&folder));
+    let removed = state::off_worker(|| {
+        std::fs::remove_file(folder.join(RECORD))?;
+        std::fs::remove_dir_all(&folder)
+    });
     removed.map_err(|error| errors::file("Removing an image", &folder, &error))
 }
 

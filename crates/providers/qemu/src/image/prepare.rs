@@ -4,9 +4,10 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use polyvirt_contract::model::PreparedImage;
-use polyvirt_contract::{ProviderError, Result};
+use polyvirt_contract::{ProviderError, Result, Retry};
 use polyvirt_disks::fetch;
 use polyvirt_disks::format::{self, Image};
 use polyvirt_provider_kit::origin::{fetch_error, fetcher};
@@ -16,13 +17,15 @@ use super::versions;
 use super::{DISK, RECORD, folder, get, place};
 use crate::core::Core;
 use crate::errors;
-use crate::state::{self, ImageRecord, OpenDir};
+use crate::state::{self, ImageRecord, OpenDir, off_worker};
 use crate::tasks::{Begun, Progress};
 
 /// Folders of images that are not whole begin so.
 const HALF: &str = ".new-";
 /// Folders of downloads that are not whole begin so.
 const FETCH: &str = ".fetch-";
+/// A download that was not resumed for this long is removed when the provider starts.
+const RESUMED_WITHIN: Duration = Duration::from_secs(24 * 3600);
 /// How much of the work, in percent, is done when the bytes are here.
 const FETCHED: u8 = 74;
 
@@ -57,8 +60,8 @@ pub(crate) async fn prepare(core: &Arc<Core>, source: Source) -> Result<Prepared
             }
             let work = Work::new(&core_of_task, &id_of_task)?;
             let made = work.make(&core_of_task, &source, &progress).await;
-            if made.is_err() {
-                work.abandon();
+            if let Err(error) = &made {
+                work.give_up(&core_of_task, error);
             }
             made
         });
@@ -92,9 +95,18 @@ impl Work {
 
     fn abandon(&self) {
         if self.half.exists()
-            && let Err(error) = std::fs::remove_dir_all(&self.half)
+            && let Err(error) = off_worker(|| std::fs::remove_dir_all(&self.half))
         {
             tracing::warn!(path = %self.half.display(), %error, "Half an image is left behind");
+        }
+    }
+
+    /// Keeps a download only where the next attempt can resume it: what was refused for what it is would be refused again.
+    fn give_up(&self, core: &Core, error: &ProviderError) {
+        self.abandon();
+        let download = self.download(core);
+        if error.kind.retry() == Retry::OnChange || is_empty(&download) {
+            self.drop_download(core);
         }
     }
 
@@ -150,7 +162,7 @@ impl Work {
     fn drop_download(&self, core: &Core) {
         let place = self.download(core);
         if place.exists()
-            && let Err(error) = std::fs::remove_dir_all(&place)
+            && let Err(error) = off_worker(|| std::fs::remove_dir_all(&place))
         {
             tracing::warn!(path = %place.display(), %error, "A download is left behind");
         }
@@ -182,9 +194,11 @@ impl Work {
         core.user.take_back(&self.half, 0o711)?;
         let place = folder(core, &self.id);
         // A folder without a record is half an image that was being removed.
-        let _ = std::fs::remove_dir_all(&place);
-        std::fs::rename(&self.half, &place)
-            .map_err(|error| errors::file("Moving the image to its place", &place, &error))
+        let moved = off_worker(|| {
+            let _ = std::fs::remove_dir_all(&place);
+            std::fs::rename(&self.half, &place)
+        });
+        moved.map_err(|error| errors::file("Moving the image to its place", &place, &error))
     }
 }
 
@@ -213,8 +227,24 @@ fn percent(at: fetch::Progress) -> u8 {
     u8::try_from(share).unwrap_or(FETCHED).min(FETCHED)
 }
 
+fn is_empty(folder: &Path) -> bool {
+    off_worker(|| std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()))
+}
+
+/// Whether nothing was added to a download for so long that nobody will resume it.
+fn is_forgotten(download: &Path) -> bool {
+    let files = std::fs::read_dir(download).into_iter().flatten().flatten();
+    let changed = files.filter_map(|file| file.metadata().ok()?.modified().ok());
+    let last = changed.max();
+    last.is_none_or(|last| last.elapsed().is_ok_and(|age| age > RESUMED_WITHIN))
+}
+
 /// Removes what an earlier life of the provider left half done.
 pub(crate) fn clear_leftovers(core: &Core) {
+    off_worker(|| clear_images(core));
+}
+
+fn clear_images(core: &Core) {
     let entries = std::fs::read_dir(core.state.images())
         .into_iter()
         .flatten()
@@ -222,13 +252,33 @@ pub(crate) fn clear_leftovers(core: &Core) {
     for entry in entries {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // A download that stopped goes on where it did.
-        if name.starts_with(FETCH) {
+        // A download that stopped is resumed, if somebody still wants it.
+        if name.starts_with(FETCH) && !is_forgotten(&entry.path()) {
             continue;
         }
-        if name.starts_with(HALF) || !entry.path().join(RECORD).is_file() {
+        if name.starts_with(FETCH) || name.starts_with(HALF) || !entry.path().join(RECORD).is_file()
+        {
             tracing::info!(path = %entry.path().display(), "Removing half an image");
             let _ = std::fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_that_nobody_resumes_is_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(is_forgotten(folder.path()), "nothing has come");
+        assert!(is_empty(folder.path()));
+        let part = folder.path().join("source.part");
+        std::fs::write(&part, b"half").expect("written");
+        assert!(!is_forgotten(folder.path()));
+        let file = std::fs::File::options().append(true).open(&part);
+        let old = std::time::SystemTime::now() - 2 * RESUMED_WITHIN;
+        file.expect("open").set_modified(old).expect("set");
+        assert!(is_forgotten(folder.path()));
     }
 }

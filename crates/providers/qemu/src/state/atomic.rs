@@ -9,13 +9,15 @@ use polyvirt_contract::Result;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::off_worker;
 use crate::errors;
 
 /// Writes the value so that a crash at any moment leaves the file as it was or as it should be.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let bytes = serde_json::to_vec_pretty(value)
         .map_err(|error| errors::internal(format!("A record cannot be written: {error}")))?;
-    replace(path, &bytes).map_err(|error| errors::file("Writing a record", path, &error))
+    off_worker(|| replace(path, &bytes))
+        .map_err(|error| errors::file("Writing a record", path, &error))
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -43,7 +45,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The value in the file; `None` if there is no file.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let bytes = match fs::read(path) {
+    let bytes = match off_worker(|| fs::read(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read.map_err(|error| errors::file("Reading a record", path, &error))?,
     };

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
+use super::off_worker;
 use crate::errors;
 use crate::uuid::Uuid;
 
@@ -131,18 +132,19 @@ impl VmDir {
 
     /// Makes the VM's own folder.
     pub(crate) fn create(&self) -> Result<()> {
-        passable(&self.0).map_err(|error| errors::file("Making the VM's folder", &self.0, &error))
+        off_worker(|| passable(&self.0))
+            .map_err(|error| errors::file("Making the VM's folder", &self.0, &error))
     }
 
     /// Removes the folder and all that is in it; the record goes last, so that a half removed VM is still known.
     pub(crate) fn remove(&self) -> Result<()> {
         let failed = |error: io::Error| errors::file("Removing the VM's folder", &self.0, &error);
         let run = self.run();
-        match fs::remove_dir_all(&run) {
+        match off_worker(|| fs::remove_dir_all(&run)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        match fs::remove_dir_all(&self.0) {
+        match off_worker(|| fs::remove_dir_all(&self.0)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
             _ => Ok(()),
         }

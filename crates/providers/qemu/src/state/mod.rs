@@ -15,10 +15,12 @@
 //! that was broken out of cannot change them.
 
 mod atomic;
+mod blocking;
 mod dirs;
 mod record;
 
 pub(crate) use atomic::{read_json, write_json};
+pub(crate) use blocking::off_worker;
 pub(crate) use dirs::{OpenDir, StateDir, VmDir};
 pub(crate) use record::{
     CpuPlace, Disk, FirmwareKind, Hardware, HotAdd, ImageRecord, Moving, Nic, Plugged, Record,

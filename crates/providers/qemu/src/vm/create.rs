@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::{CreateVm, Created, Firmware, Owner};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
-use polyvirt_provider_kit::check::normal_mac;
+use polyvirt_provider_kit::check::{fits_host, normal_mac};
 use polyvirt_provider_kit::devices::DeviceAddress;
 use polyvirt_provider_kit::lineage::Lineage;
 
 use crate::core::Core;
+use crate::inventory::memory_mib;
 use crate::seed::{Documents, Guest};
-use crate::state::{FirmwareKind, Hardware, Plugged, Record, Stage};
+use crate::state::{FirmwareKind, Hardware, Plugged, Record, Stage, off_worker};
 use crate::uuid::Uuid;
 use crate::vm::{self, Vm, check};
 use crate::{errors, firmware, image, seed};
@@ -36,6 +37,7 @@ pub(crate) async fn create(core: &Arc<Core>, request: CreateVm) -> Result<Create
         drop(admitted);
         return resume(core, &found).await;
     }
+    fits_host(request.class.memory_mib, &core.host, memory_mib())?;
     check_places(core, &request, None)?;
     let record = record(core, &request).await?;
     make(core, record, Origin::Request(Box::new(request)), admitted).await
@@ -272,5 +274,5 @@ async fn from_image(core: &Arc<Core>, vm: &Vm, request: &CreateVm) -> Result<()>
         hostname: owner.unwrap_or(&request.name),
         cards: seed::cards(request, &record.hardware.nics),
     };
-    Documents::of(request).write(&vm.dir, &core.user, &guest)
+    off_worker(|| Documents::of(request).write(&vm.dir, &core.user, &guest))
 }

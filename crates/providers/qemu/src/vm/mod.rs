@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Changes that somebody asked for hold [`Vm::change`] and so come one after the other. What QEMU does by itself is taken in
-//! by one task for each running VM ([`monitor`]), at any time. Both write the record under a short lock.
+//! by one task for each running VM ([`monitor`]), at any time. Both write the record, one after the
+//! other, off the threads that serve everybody else; readers never wait for that.
 
 mod check;
 mod create;
@@ -67,6 +68,8 @@ pub(crate) struct Vm {
     pub(crate) doomed: CancellationToken,
     /// Another host has the VM by now: nothing more is told of it here but that it is gone.
     pub(crate) silent: AtomicBool,
+    /// Held by whoever writes the record to the disk.
+    writing: Mutex<()>,
     inside: Mutex<Inside>,
 }
 
@@ -91,6 +94,7 @@ impl Vm {
             running: watch::channel(false).0,
             doomed: CancellationToken::new(),
             silent: AtomicBool::new(false),
+            writing: Mutex::default(),
             inside: Mutex::new(Inside {
                 record,
                 live: None,
@@ -121,13 +125,22 @@ impl Vm {
 
     /// Changes the record and keeps it. If it cannot be kept, the record is as it was.
     pub(crate) fn keep(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
-        let mut inside = self.lock();
-        let mut record = inside.record.clone();
+        state::off_worker(|| self.write(change))
+    }
+
+    /// Writers come one after the other. They do not hold the lock that readers take: those never wait for the disk.
+    fn write(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
+        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.copy();
+        let mut record = before.clone();
         change(&mut record);
-        if record == inside.record {
+        if record == before {
             return Ok(());
         }
         state::write_json(&self.dir.record(), &record)?;
+        let mut inside = self.lock();
+        // What was told meanwhile has a number of its own, and numbers only grow.
+        record.revision = record.revision.max(inside.record.revision);
         inside.record = record;
         Ok(())
     }
@@ -208,8 +221,11 @@ impl Vm {
 
     /// Gives the VM a new revision and tells that it changed.
     pub(crate) fn touch(&self, core: &Core) {
+        // Measured before the lock is taken: whoever looks at the VM does not wait for its disk.
+        let live = self.live();
+        let usage = state::off_worker(|| Usage::of(&self.dir, live.as_deref()));
         let mut inside = self.lock();
-        inside.usage = Usage::of(&self.dir, inside.live.as_deref());
+        inside.usage = usage;
         inside.context = view::Context::new(core);
         inside.record.revision = core.next_revision();
         let state = view::state(&inside);
@@ -264,3 +280,6 @@ impl Vm {
         errors::precondition(format!("The VM {} {why}", self.uuid))
     }
 }
+
+#[cfg(test)]
+mod tests;

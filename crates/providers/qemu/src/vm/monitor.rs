@@ -40,7 +40,10 @@ async fn follow(core: Weak<Core>, vm: Arc<Vm>, live: Arc<Live>, mut events: Rece
         };
         match event {
             Ok(event) => take(&core, &vm, &live, &event),
-            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Lagged(lost)) => {
+                tracing::warn!(vm = %vm.uuid(), lost, "Events of QEMU were lost; its state is read again");
+                resync(&core, &vm, &live).await;
+            }
             Err(RecvError::Closed) => break,
         }
     }
@@ -51,6 +54,57 @@ async fn follow(core: Weak<Core>, vm: Arc<Vm>, live: Arc<Live>, mut events: Rece
     }
     if let Some(core) = core.upgrade() {
         ended(&core, &vm, &live).await;
+    }
+}
+
+/// Reads what the lost events would have said: whether the machine runs, whether it ends, and whether the agent listens.
+/// Addresses are asked for again by whoever follows the agent.
+async fn resync(core: &Weak<Core>, vm: &Arc<Vm>, live: &Arc<Live>) {
+    let Ok(status) = live.qmp.ask("query-status").await else {
+        // A QEMU that does not answer any more ends, and that is noticed by itself.
+        return;
+    };
+    let Some(core) = core.upgrade() else { return };
+    let run = RunState::of(&status);
+    let changed = settle_run(vm, live, run);
+    let before = vm.agent_is_open();
+    let open = super::recover::hear_agent(&core, vm, live).await;
+    if changed || before != open {
+        vm.touch(&core);
+    }
+}
+
+/// What QEMU says of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunState {
+    Running,
+    Paused,
+    /// The guest has shut down, and QEMU is about to end.
+    Ending,
+}
+
+impl RunState {
+    fn of(status: &serde_json::Value) -> Self {
+        match status["status"].as_str() {
+            Some("shutdown") => Self::Ending,
+            _ if status["running"].as_bool() == Some(true) => Self::Running,
+            _ => Self::Paused,
+        }
+    }
+}
+
+/// Takes the state in as the events would have been; true if it is new.
+fn settle_run(vm: &Vm, live: &Live, run: RunState) -> bool {
+    match run {
+        RunState::Ending => {
+            live.set_ending();
+            false
+        }
+        RunState::Paused => live.set_paused(true),
+        RunState::Running => {
+            let was = vm.guest(|guest| guest.trouble.clear());
+            live.set_paused(false) || was
+        }
     }
 }
 
@@ -128,5 +182,22 @@ fn keep_end(core: &Core, vm: &Vm, fault: String) {
     if let Err(error) = kept {
         tracing::error!(vm = %vm.uuid(), %error, "Cannot keep that the VM ended");
         vm.touch(core);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::RunState;
+
+    #[test]
+    fn the_state_of_the_machine_is_read_from_its_status() {
+        let of =
+            |status: &str, running| RunState::of(&json!({"status": status, "running": running}));
+        assert_eq!(of("running", true), RunState::Running);
+        assert_eq!(of("io-error", false), RunState::Paused);
+        assert_eq!(of("paused", false), RunState::Paused);
+        assert_eq!(of("shutdown", false), RunState::Ending);
     }
 }

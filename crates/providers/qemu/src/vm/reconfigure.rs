@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::{CreateVm, Owner};
 use polyvirt_contract::{ErrorKind, ProviderError, Result, TaskId};
+use polyvirt_provider_kit::check::fits_host;
 
 use crate::core::Core;
 use crate::errors;
+use crate::inventory::memory_mib;
 use crate::state::{Disk, Hardware, OpenDir, Record};
 use crate::vm::{self, Live, Vm, check, create, hotplug};
 
@@ -20,6 +22,10 @@ pub(crate) async fn reconfigure(
     let record = vm.copy();
     let target = vm::hardware(&desired, vm.uuid(), Some(&record))?;
     check::growth(record.wanted(), &target)?;
+    // One that is too large already may be changed in any other way.
+    if target.memory_mib > record.wanted().memory_mib {
+        fits_host(target.memory_mib, &core.host, memory_mib())?;
+    }
     check_mark(core, &vm, desired.owner.as_ref())?;
     create::check_places(core, &desired, Some(vm.uuid()))?;
     keeps_snapshots_whole(&record, &target)?;

@@ -11,7 +11,7 @@ use crate::console::Serial;
 use crate::core::Core;
 use crate::process::{self, Process};
 use crate::qmp::Qmp;
-use crate::state::{OpenDir, Plugged, Record};
+use crate::state::{OpenDir, Plugged, Record, off_worker};
 use crate::vm::{Live, Vm, monitor};
 use crate::{cmdline, errors, firmware, network};
 
@@ -61,8 +61,10 @@ impl Vm {
         if matches!(begin, Begin::Incoming) {
             arguments.extend(["-incoming", "defer"].map(Into::into));
         }
-        self.clear_sockets();
-        self.give_files(core, &record)?;
+        off_worker(|| {
+            self.clear_sockets();
+            self.give_files(core, &record)
+        })?;
         self.keep(|record| record.running = true)?;
         let live = match self.launch_alone(core, &arguments).await {
             Ok(live) => Arc::new(live),
@@ -174,10 +176,17 @@ impl Vm {
     ) -> ProviderError {
         network::remove_taps(core, record).await;
         let message = error.message.clone();
-        let kept = self.update(core, |record| {
+        let known = self.record(|record| record.fault == message);
+        let failed = |record: &mut Record| {
             record.running = false;
             record.fault = message;
-        });
+        };
+        // The same failure once more is no news: news of a VM makes the manager look at it.
+        let kept = if known {
+            self.keep(failed)
+        } else {
+            self.update(core, failed)
+        };
         kept.err().unwrap_or(error)
     }
 

@@ -69,6 +69,9 @@ async fn refused(lab: &Lab, request: PrepareImage) -> ProviderError {
         .flatten()
         .any(|image| image.path().join("image.json").exists());
     assert!(!whole, "an image came in: {error}");
+    let left = std::fs::read_dir(lab.folder.path().join("state/images")).expect("a folder");
+    let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.is_empty(), "{left:?} is left of what was refused");
     error
 }
 

@@ -94,6 +94,13 @@ async fn killed_while_it_starts(lab: &Lab, vm: &VmRef) {
         is_off(&state) && state.fault.contains("signal 9"),
         "{state:?}"
     );
+    // The same failure once more is no news.
+    let revision = state.revision;
+    std::fs::write(lab.folder.path().join("qemu.log"), "").expect("emptied");
+    let kill = async { signal(hanging(lab.folder.path()).await, Signal::KILL) };
+    let (answer, ()) = tokio::join!(lab.provider.power(vm, PowerOp::On.into()), kill);
+    assert!(answer.is_err());
+    assert_eq!(lab.state(vm).await.revision, revision);
     no_longer_hang(lab);
     lab.power(vm, PowerOp::On).await;
     let state = lab.state(vm).await;

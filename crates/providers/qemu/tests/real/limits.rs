@@ -67,6 +67,24 @@ async fn images_cannot_reach_out_of_their_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vm_larger_than_the_host_is_refused_before_it_is_made() {
+    let lab = Lab::new().await;
+    let inventory = lab.provider.inventory().await.expect("answered");
+    let mut request = from(guest_image(), 50);
+    request.class.memory_mib = inventory.hosts[0].memory_mib + 1;
+    let error = lab.provider.create(request).await.expect_err("refused");
+    assert_eq!(error.kind, ErrorKind::Exhausted, "{error}");
+    assert_eq!(error.field.as_deref(), Some("class.memory"));
+    assert_eq!(lab.provider.list_vms().await.expect("listed"), []);
+    let vm = lab.create(&from(guest_image(), 50)).await;
+    let mut larger = from(guest_image(), 50);
+    larger.class.memory_mib = inventory.hosts[0].memory_mib + 1;
+    let error = lab.provider.reconfigure(&vm, larger).await;
+    assert_eq!(error.expect_err("refused").kind, ErrorKind::Exhausted);
+    lab.delete(&vm).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn folders_are_private_and_images_are_kept_while_they_are_used() {
     let lab = Lab::new().await;
     let vm = lab.create(&from(guest_image(), 51)).await;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use polyvirt_contract::Result;
 use polyvirt_provider_kit::fleet::moves::{key, unless_stopped};
 use polyvirt_provider_kit::guest::Told;
+use polyvirt_provider_kit::turns;
 use polyvirt_provider_kit::uuid::Uuid;
 
 use super::settle::OtherEnd;
@@ -80,8 +81,8 @@ async fn settle_alone(
         told: Told::default(),
     };
     let (vm, there) = (route.source.entry(uuid), route.target.entry(uuid));
-    let _alone = vm.change.lock().await;
-    let _alone_there = there.change.lock().await;
+    // Another migration may go the other way between the same hosts.
+    let _alone = turns::both(&vm.change, &there.change).await;
     match settle(&route).await {
         Verdict::Target => Ok(()),
         _ => Err(came_to_nothing(uuid)),

@@ -39,6 +39,7 @@ use polyvirt_provider_kit::fleet::running::Running;
 use polyvirt_provider_kit::fleet::{choice, moves};
 use polyvirt_provider_kit::guest::Told;
 use polyvirt_provider_kit::tasks::Progress;
+use polyvirt_provider_kit::turns;
 use polyvirt_provider_kit::uuid::Uuid;
 
 use super::Fleet;
@@ -116,8 +117,8 @@ impl Route {
         progress: &Progress,
     ) -> Result<()> {
         let (vm, there) = (self.source.entry(self.uuid), self.target.entry(self.uuid));
-        let _alone = vm.change.lock().await;
-        let _alone_there = there.change.lock().await;
+        // Another migration may go the other way between the same hosts.
+        let _alone = turns::both(&vm.change, &there.change).await;
         let seen = self.source.look(&vm).await?;
         let was = seen.ok_or_else(|| errors::no_vm(self.uuid))?.power;
         must_be_whole(&vm)?;
