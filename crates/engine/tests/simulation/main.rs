@@ -24,6 +24,7 @@
 mod api_server;
 mod checks;
 mod cluster;
+mod corrections;
 mod effect;
 mod feed;
 mod hypervisor;

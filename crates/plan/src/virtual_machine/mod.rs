@@ -17,6 +17,7 @@
 //! - nothing is ever done to a VM that is somebody else's;
 //! - the finalizer goes only when absence was proved, the policy is to retain, or the user forced it.
 
+pub mod correction;
 pub mod desired;
 pub mod facts;
 pub mod hooks;
@@ -27,8 +28,9 @@ pub mod revert;
 pub mod size;
 pub mod step;
 
+pub use correction::{Correction, Restart};
 pub use facts::*;
 pub use next::{FORGOTTEN_AFTER, RESEND_AFTER, is_fresh, next_step, remaining};
-pub use report::{Outcome, PassEnd, report};
+pub use report::{Outcome, PassEnd, Progress, progress, report};
 pub use revert::{RevertState, RevertTarget, RevertWish, Reverted};
 pub use step::*;
