@@ -151,7 +151,7 @@
   resources: [vmplacementpolicies/status]
   verbs: [patch]
 # engine/src/runtime/events.rs
-- apiGroups: [events.k8s.io]
+- apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
 # dialects/src/vitistack

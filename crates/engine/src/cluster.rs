@@ -64,6 +64,22 @@ impl About {
             uid,
         }
     }
+
+    /// The object of a dialect that controls the object; `None` for an object that a user declared.
+    pub fn controller_of<K: Resource>(object: &K) -> Option<Self> {
+        let owners = object.meta().owner_references.iter().flatten();
+        let owner = owners.into_iter().find(|o| o.controller == Some(true))?;
+        let of_kind = |kind: &Kind| {
+            let version = format!("{}/{}", kind.group(), kind.version());
+            kind.name() == owner.kind && version == owner.api_version
+        };
+        let kind = Kind::DIALECTS.into_iter().find(of_kind)?;
+        let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+        Some(Self {
+            key: Key::new(kind, ObjectKey::new(namespace, &owner.name)),
+            uid: owner.uid.clone(),
+        })
+    }
 }
 
 /// Kubernetes, as far as the controllers change it.

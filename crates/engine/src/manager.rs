@@ -318,7 +318,7 @@ impl Parts {
     async fn pass(&self, ticket: Ticket) {
         let begin = Instant::now();
         self.metrics.waited(ticket.urgency, ticket.waited);
-        let before = self.phase(&ticket.key);
+        let before = self.before(&ticket.key);
         let moving = migration::count::before(&self.ctx, &ticket.key);
         let span = tracing::info_span!(
             target: trace::TARGET,
@@ -337,7 +337,7 @@ impl Parts {
         };
         self.metrics
             .pass(ticket.key.kind.name(), outcome, begin.elapsed());
-        self.count_after(&ticket, before);
+        self.count_after(&ticket, &before);
         self.schedule(&ticket.key, &ticket.lane, next);
     }
 

@@ -1,11 +1,12 @@
 //! What the manager counts, under the names that dashboards of the field already use.
 
+mod labels;
 mod moves;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use polyvirt_api::infra::DriftKind;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,106 +15,22 @@ use prometheus_client::registry::Registry;
 
 use crate::runtime::queue::Urgency;
 
+pub use labels::*;
 pub use moves::Moves;
 
-/// Labels of a pass.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PassLabels {
-    /// The kind of the object.
-    pub kind: &'static str,
-    /// `success`, `wait` or `error`.
-    pub outcome: &'static str,
-}
-
-/// A kind alone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct KindLabel {
-    /// The kind of the object.
-    pub kind: &'static str,
-}
-
-/// Who waits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct UrgencyLabel {
-    /// `user`, `event` or `background`.
-    pub urgency: &'static str,
-}
-
-/// Labels of a call to a provider.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct CallLabels {
-    /// `qemu`, `libvirt`, …
-    pub provider_type: String,
-    /// The RPC.
-    pub method: &'static str,
-    /// `OK`, or the reason of the error.
-    pub code: &'static str,
-}
-
-/// Labels of the time of a call.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct MethodLabels {
-    /// `qemu`, `libvirt`, …
-    pub provider_type: String,
-    /// The RPC.
-    pub method: &'static str,
-}
-
-/// Labels of an operation on VMs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct OperationLabels {
-    /// `Create`, `Delete`, `Power`, `Describe`, `Reconfigure`.
-    pub operation: &'static str,
-    /// `qemu`, `libvirt`, …
-    pub provider_type: String,
-    /// Namespace and name of the Provider.
-    pub provider: String,
-    /// `success` or `error`.
-    pub outcome: &'static str,
-}
-
-/// A provider.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ProviderLabels {
-    /// `qemu`, `libvirt`, …
-    pub provider_type: String,
-    /// Namespace and name of the Provider.
-    pub provider: String,
-}
-
-/// A kind of provider.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct TypeLabel {
-    /// `qemu`, `libvirt`, …
-    pub provider_type: String,
-}
-
-/// What one manager at a time holds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct LeaseLabel {
-    /// The name of the Lease.
-    pub name: String,
-}
-
-/// An error.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ErrorLabels {
-    /// The reason, as in the condition.
-    pub reason: &'static str,
-    /// Where: the kind, or `provider`.
-    pub component: &'static str,
-}
-
-/// What runs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct BuildLabels {
-    /// The version of the program.
-    pub version: &'static str,
-    /// The commit it was built from, where the build said so.
-    pub git_sha: &'static str,
-    /// `manager`.
-    pub component: &'static str,
-}
+/// The calls that count as operations on VMs.
+const OPERATIONS: [&str; 10] = [
+    "Create",
+    "Delete",
+    "Power",
+    "Describe",
+    "Reconfigure",
+    "SnapshotCreate",
+    "SnapshotDelete",
+    "SnapshotRevert",
+    "Clone",
+    "Migrate",
+];
 
 /// All that the manager counts.
 #[derive(Clone)]
@@ -125,6 +42,7 @@ pub struct Metrics {
     calls: Family<CallLabels, Counter>,
     call_seconds: Family<MethodLabels, Histogram>,
     operations: Family<OperationLabels, Counter>,
+    corrections: Family<CorrectionLabels, Counter>,
     circuit: Family<ProviderLabels, Gauge>,
     circuit_failures: Family<ProviderLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
@@ -162,11 +80,11 @@ fn long_seconds() -> Histogram {
 }
 
 /// Always one; its labels are what it tells.
-fn build() -> Family<BuildLabels, Gauge> {
+fn build(git_sha: &'static str) -> Family<BuildLabels, Gauge> {
     let build = Family::<BuildLabels, Gauge>::default();
     let labels = BuildLabels {
         version: env!("CARGO_PKG_VERSION"),
-        git_sha: option_env!("POLYVIRT_GIT_SHA").unwrap_or("unknown"),
+        git_sha,
         component: "manager",
     };
     build.get_or_create(&labels).set(1);
@@ -174,7 +92,15 @@ fn build() -> Family<BuildLabels, Gauge> {
 }
 
 impl Default for Metrics {
+    /// Metrics of a program whose commit is not known.
     fn default() -> Self {
+        Self::of_build("unknown")
+    }
+}
+
+impl Metrics {
+    /// Metrics of a program that was built from that commit.
+    pub fn of_build(git_sha: &'static str) -> Self {
         Self {
             passes: Family::default(),
             pass_seconds: Family::new_with_constructor(seconds),
@@ -183,13 +109,14 @@ impl Default for Metrics {
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(seconds),
             operations: Family::default(),
+            corrections: Family::default(),
             circuit: Family::default(),
             circuit_failures: Family::default(),
             errors: Family::default(),
             tasks: Family::default(),
             unclaimed: Family::default(),
             address_seconds: Family::new_with_constructor(long_seconds),
-            build: build(),
+            build: build(git_sha),
             leading: Family::default(),
             moves: Moves::default(),
             queue_depth: Gauge::default(),
@@ -241,6 +168,11 @@ impl Metrics {
             "vm_operations",
             "Operations on VMs",
             self.operations.clone(),
+        );
+        registry.register(
+            "vm_drift_corrections",
+            "Changes made outside Kubernetes that were corrected, such as a crashed VM that was started again",
+            self.corrections.clone(),
         );
         registry.register(
             "circuit_breaker_state",
@@ -339,10 +271,7 @@ impl Metrics {
                 })
                 .inc();
         }
-        if matches!(
-            method,
-            "Create" | "Delete" | "Power" | "Describe" | "Reconfigure"
-        ) {
+        if OPERATIONS.contains(&method) {
             let outcome = if code.is_ok() { "success" } else { "error" };
             let labels = OperationLabels {
                 operation: method,
@@ -352,6 +281,21 @@ impl Metrics {
             };
             self.operations.get_or_create(&labels).inc();
         }
+    }
+
+    /// A change made outside Kubernetes was corrected.
+    pub fn drift_corrected(&self, provider: &ProviderLabels, kind: DriftKind) {
+        let kind = match kind {
+            DriftKind::Power => "power",
+            DriftKind::Size => "size",
+            DriftKind::Deletion => "deletion",
+        };
+        let labels = CorrectionLabels {
+            kind,
+            provider_type: provider.provider_type.clone(),
+            provider: provider.provider.clone(),
+        };
+        self.corrections.get_or_create(&labels).inc();
     }
 
     /// So many tasks of a provider are waited for now.

@@ -38,6 +38,34 @@ pub fn bytes_ceil(quantity: &Quantity) -> Result<u64, QuantityError> {
     in_units_of(1, quantity)
 }
 
+/// A size for people, in three digits at most, rounded up: `1.43Gi`, `512Mi`, `4Ki`.
+pub fn rounded(bytes: u64) -> Quantity {
+    let units = [
+        (1_u64 << 40, "Ti"),
+        (1 << 30, "Gi"),
+        (1 << 20, "Mi"),
+        (1 << 10, "Ki"),
+    ];
+    let Some((unit, word)) = units.into_iter().find(|(unit, _)| bytes >= *unit) else {
+        return Quantity(bytes.to_string());
+    };
+    let whole = bytes / unit;
+    let digits: u32 = match whole {
+        0..10 => 2,
+        10..100 => 1,
+        _ => 0,
+    };
+    let parts = 10_u128.pow(digits);
+    let scaled = (u128::from(bytes) * parts).div_ceil(u128::from(unit));
+    let (whole, part) = (scaled / parts, scaled % parts);
+    let fraction = format!("{part:0width$}", width = digits as usize);
+    let fraction = fraction.trim_end_matches('0');
+    Quantity(match fraction {
+        "" => format!("{whole}{word}"),
+        fraction => format!("{whole}.{fraction}{word}"),
+    })
+}
+
 fn in_units_of(unit: i128, quantity: &Quantity) -> Result<u64, QuantityError> {
     let text = quantity.0.as_str();
     let units = divide_up(nano_bytes(text)?, unit * NANOS);
@@ -254,6 +282,23 @@ mod tests {
             if let Err(advice) = mib(&text) {
                 prop_assert!(advice.to_string().contains("4Gi"));
             }
+        }
+    }
+
+    #[test]
+    fn sizes_for_people_are_short_and_never_too_small() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (4096, "4Ki"),
+            (1_500_000, "1.44Mi"),
+            (10_737_418_241, "10.1Gi"),
+            (1 << 30, "1Gi"),
+            (805_306_368, "768Mi"),
+            (1 << 50, "1024Ti"),
+        ] {
+            assert_eq!(rounded(bytes).0, text);
+            assert!(bytes_ceil(&rounded(bytes)).expect("a size") >= bytes);
         }
     }
 }

@@ -137,6 +137,8 @@ reasons! {
     DriftDetected,
     /// The VM is again as declared.
     DriftResolved,
+    /// A change made outside Kubernetes was corrected, as spec.driftPolicy says; the message names what was found. A VM that is found off again and again crashes: see its console and the hypervisor's log.
+    DriftCorrected,
     /// The provider does not say whether the VM runs.
     PowerUnknown,
     /// An adopted VM whose id is not known yet.

@@ -99,6 +99,7 @@ impl Case {
             asked: self.now,
             connected: None,
             sent: None,
+            unconfirmed: None,
             intent: Intent::Missing,
             placing: Placing::NotOurs,
             moving: None,

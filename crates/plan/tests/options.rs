@@ -68,6 +68,7 @@ fn step(desired: &Desired, shape: Option<Shape>, options: Option<String>) -> Ste
         asked: Timestamp::UNIX_EPOCH,
         connected: None,
         sent: None,
+        unconfirmed: None,
         intent: Intent::Missing,
         placing: Placing::NotOurs,
         moving: None,

@@ -10,8 +10,8 @@ use polyvirt_api::infra::{PlacementStatus, VMPhase, VirtualMachine, VirtualMachi
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ErrorKind, ProviderError};
 use polyvirt_plan::virtual_machine::{
-    Applied, Desired, DesiredPower, Done, Drift, Intent, OperationKind, Outcome, PassEnd, Record,
-    Shape, Wait, WaitFor, report,
+    Applied, Desired, DesiredPower, Done, Drift, Intent, Operation, OperationKind, Outcome,
+    PassEnd, Progress, Record, Shape, Wait, WaitFor, progress, report,
 };
 use polyvirt_plan::{Note, Problem, Reason, Severity};
 use serde_json::json;
@@ -298,12 +298,109 @@ fn a_reconfiguring_condition_is_cleared_when_it_is_over() {
         2,
     );
     let over = over.expect("written");
-    let condition = over
-        .conditions
-        .iter()
-        .find(|c| c.type_ == "Reconfiguring")
-        .expect("told");
-    assert_eq!(condition.status, "False");
+    assert!(!over.conditions.iter().any(|c| c.type_ == "Reconfiguring"));
+}
+
+#[test]
+fn a_vm_that_runs_though_its_hook_failed_is_running_and_not_ready() {
+    let failed = Outcome::Stopped(Problem::new(
+        Reason::HookFailed,
+        "spec.lifecycle.postStart",
+        "No",
+    ));
+    let new = Record {
+        id: Some("vm-1".into()),
+        ..Record::default()
+    };
+    let (status, _) = end(&vm(None), &new, &failed, Some(&running()), 1);
+    let status = status.expect("written");
+    assert_eq!(status.phase, Some(VMPhase::Running));
+    let (truth, reason, _) = ready(&status);
+    assert_eq!((truth, reason), ("False", "HookFailed"));
+    let off = VmState {
+        power: PowerState::Off,
+        ..running()
+    };
+    let (status, _) = end(&vm(None), &new, &failed, Some(&off), 1);
+    assert_eq!(status.expect("written").phase, Some(VMPhase::Failed));
+}
+
+/// A record of a VM that is being made, with the task of what is under way.
+fn under_way(kind: OperationKind, since: i64) -> Record {
+    Record {
+        id: Some("vm-1".into()),
+        operation: Some(Operation {
+            kind,
+            task: Some("t".into()),
+            since: at(since),
+            attempt: 0,
+        }),
+        ..Record::default()
+    }
+}
+
+#[test]
+fn progress_of_a_creation_is_written_once() {
+    let off = VmState {
+        power: PowerState::Off,
+        ..running()
+    };
+    let creating = Outcome::InFlight(OperationKind::Create);
+    let record = under_way(OperationKind::Create, 1);
+    let (first, notes) = end(&vm(None), &record, &creating, None, 1);
+    let first = first.expect("written");
+    assert_eq!(first.id.as_deref(), Some("vm-1"));
+    assert_eq!(
+        notes.iter().map(|n| n.reason).collect::<Vec<_>>(),
+        [Reason::Creating]
+    );
+    let judge = |new: &VirtualMachineStatus, outcome: &Outcome, second| {
+        progress(&first, new, outcome, at(second))
+    };
+    assert_eq!(
+        progress(&VirtualMachineStatus::default(), &first, &creating, at(1)),
+        Progress::Written,
+        "the id and the task"
+    );
+    let object = vm(Some(first.clone()));
+    assert_eq!(
+        end(&object, &record, &creating, Some(&off), 2).0,
+        None,
+        "what is seen of a VM that is being made is not what it will be"
+    );
+    let starting = Outcome::InFlight(OperationKind::PowerOn);
+    let (second, _) = end(
+        &object,
+        &under_way(OperationKind::PowerOn, 3),
+        &starting,
+        None,
+        3,
+    );
+    let second = second.expect("a difference");
+    let rest = std::time::Duration::from_secs(10);
+    assert_eq!(judge(&second, &starting, 3), Progress::KeptFor(rest));
+    assert_eq!(
+        judge(&second, &starting, 13),
+        Progress::Written,
+        "it takes long"
+    );
+    let error = Outcome::Failed(ProviderError::new(ErrorKind::Unavailable, "No"));
+    assert_eq!(judge(&second, &error, 3), Progress::Written);
+    let (last, notes) = end(
+        &object,
+        &created(),
+        &Outcome::Done(Done::Converged),
+        Some(&running()),
+        5,
+    );
+    assert_eq!(
+        judge(&last.expect("written"), &Outcome::Done(Done::Converged), 5),
+        Progress::Written
+    );
+    assert_eq!(
+        notes.iter().map(|n| n.reason).collect::<Vec<_>>(),
+        [Reason::Created, Reason::Running]
+    );
 }
 
 #[test]

@@ -200,8 +200,11 @@ impl Observations {
         concerns
     }
 
-    fn put(&mut self, state: VmState) -> Option<Concerns> {
+    fn put(&mut self, mut state: VmState) -> Option<Concerns> {
         let old = self.vms.get(&state.id);
+        if let Some(old) = old.filter(|_| state.revision == 0) {
+            complete(&mut state, old);
+        }
         let known = old
             .map_or(0, |vm| vm.revision)
             .max(self.gone.get(&state.id).copied().unwrap_or(0));
@@ -306,6 +309,21 @@ impl Observations {
         let state = self.tasks.take(task)?;
         self.waiting.remove(task);
         Some(state)
+    }
+}
+
+/// Keeps what only one of the answers of `provider.v1` has a field for: ListVMs has no console and no host. Without it, each
+/// list would take them out of the status and each describe would put them back. Size is not kept: what is not reported
+/// after a change is not known.
+fn complete(new: &mut VmState, old: &VmState) {
+    if new.power != old.power {
+        return;
+    }
+    if new.console_url.is_empty() {
+        new.console_url.clone_from(&old.console_url);
+    }
+    if new.host.is_empty() {
+        new.host.clone_from(&old.host);
     }
 }
 

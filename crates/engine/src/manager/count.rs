@@ -2,22 +2,37 @@
 
 use polyvirt_api::infra::VMPhase;
 
+use polyvirt_plan::virtual_machine::correction::{self, Correction};
+
 use super::Parts;
 use crate::metrics::KindLabel;
 use crate::provider;
 use crate::runtime::key::{Key, Kind};
 use crate::runtime::queue::{Lane, Ticket};
 
+/// What is compared to count what a pass has done.
+pub(super) struct Before {
+    phase: Option<VMPhase>,
+    correction: Option<Correction>,
+}
+
 impl Parts {
-    /// The phase of a VirtualMachine as the last pass left it.
-    pub(super) fn phase(&self, key: &Key) -> Option<VMPhase> {
+    /// A VirtualMachine as the last pass left it.
+    pub(super) fn before(&self, key: &Key) -> Before {
         let vm = (key.kind == Kind::VirtualMachine).then(|| self.ctx.stores.vms.get(&key.object));
-        vm.flatten()?.status.as_ref()?.phase
+        let vm = vm.flatten();
+        let status = vm.as_ref().and_then(|vm| vm.status.as_ref());
+        Before {
+            phase: status.and_then(|status| status.phase),
+            correction: status.and_then(correction::from_status),
+        }
     }
 
     /// All that a pass may have moved.
-    pub(super) fn count_after(&self, ticket: &Ticket, before: Option<VMPhase>) {
-        self.count_ready(ticket, before);
+    pub(super) fn count_after(&self, ticket: &Ticket, before: &Before) {
+        let after = self.before(&ticket.key);
+        self.count_ready(ticket, before, &after);
+        self.count_correction(ticket, before, after);
         self.metrics
             .queue_depth
             .set(i64::try_from(self.queue.waiting()).unwrap_or(i64::MAX));
@@ -27,12 +42,12 @@ impl Parts {
     }
 
     /// A VM that is new and runs is a promise kept: how long it took is what its user has felt.
-    fn count_ready(&self, ticket: &Ticket, before: Option<VMPhase>) {
+    fn count_ready(&self, ticket: &Ticket, before: &Before, after: &Before) {
         let is_new = matches!(
-            before,
+            before.phase,
             None | Some(VMPhase::Pending | VMPhase::Provisioning)
         );
-        if !is_new || self.phase(&ticket.key) != Some(VMPhase::Running) {
+        if !is_new || after.phase != Some(VMPhase::Running) {
             return;
         }
         let vm = self.ctx.stores.vms.get(&ticket.key.object);
@@ -46,6 +61,21 @@ impl Parts {
             let word = provider::sessions::type_word(provider.spec.type_);
             self.metrics
                 .vm_ready(word, took.try_into().unwrap_or_default());
+        }
+    }
+
+    /// Counts a correction in the pass that wrote its end, which is the pass that sent its event.
+    fn count_correction(&self, ticket: &Ticket, before: &Before, after: Before) {
+        let ended = after.correction.filter(|c| c.corrected.is_some());
+        let Some(ended) = ended.filter(|ended| before.correction.as_ref() != Some(ended)) else {
+            return;
+        };
+        let Lane::Provider(key) = &ticket.lane else {
+            return;
+        };
+        if let Some(provider) = self.ctx.stores.providers.get(key) {
+            let labels = provider::labels(key, &provider);
+            self.metrics.drift_corrected(&labels, ended.found.kind);
         }
     }
 

@@ -1,7 +1,10 @@
 //! What is counted of moves between hosts.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,6 +12,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::TypeLabel;
+use crate::runtime::key::ObjectKey;
 
 /// Labels of a move that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -25,6 +29,7 @@ pub struct Moves {
     ended: Family<MoveLabels, Counter>,
     seconds: Family<TypeLabel, Histogram>,
     downtime: Family<TypeLabel, Histogram>,
+    begun: Arc<Mutex<HashMap<ObjectKey, Timestamp>>>,
 }
 
 impl Default for Moves {
@@ -37,6 +42,7 @@ impl Default for Moves {
             downtime: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.01, 2.0, 12))
             }),
+            begun: Arc::default(),
         }
     }
 }
@@ -58,6 +64,18 @@ impl Moves {
             "Time that the guest of a moved VM stood still, where the provider measured it",
             self.downtime.clone(),
         );
+    }
+
+    /// A migration began. The API keeps whole seconds, which is more than many migrations take.
+    pub fn began(&self, migration: &ObjectKey, now: Timestamp) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.entry(migration.clone()).or_insert(now);
+    }
+
+    /// When a migration that is over began, if this process has seen it. Forgets it.
+    pub fn beginning(&self, migration: &ObjectKey) -> Option<Timestamp> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.remove(migration)
     }
 
     /// A move ended.

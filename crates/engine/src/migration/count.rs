@@ -33,8 +33,27 @@ pub fn before(ctx: &Context, key: &Key) -> Before {
 /// Counts what the pass has ended.
 pub fn after(ctx: &Context, metrics: &Metrics, key: &Key, before: Before) {
     let found = ctx.stores.migrations.get(&key.object);
+    if found.is_none() && key.kind == Kind::VMMigration {
+        metrics.moves.beginning(&key.object);
+    }
     if let Some(migration) = found.filter(|_| before == Before::Open) {
+        note_beginning(ctx, metrics, &key.object, &migration);
         count(ctx, metrics, &migration);
+    }
+}
+
+fn note_beginning(ctx: &Context, metrics: &Metrics, key: &ObjectKey, migration: &VMMigration) {
+    let started = migration
+        .status
+        .as_ref()
+        .and_then(|s| s.start_time.as_ref());
+    let now = ctx.now();
+    // One that began before this process did began when the API says so.
+    if let Some(started) = started.filter(|_| !is_over(migration)) {
+        let recent = now.duration_since(started.0).abs() < jiff::SignedDuration::from_secs(2);
+        metrics
+            .moves
+            .began(key, if recent { now } else { started.0 });
     }
 }
 
@@ -42,6 +61,7 @@ fn count(ctx: &Context, metrics: &Metrics, migration: &VMMigration) -> Option<()
     let status = migration.status.as_ref()?;
     let moved = status.host_move.as_deref()?;
     let result = moved.result?;
+    let seen = metrics.moves.beginning(&ObjectKey::of(migration));
     let word = provider_type(ctx, migration, moved)?;
     metrics.moves.ended(word, label(result));
     let (begun, ended) = (
@@ -49,7 +69,11 @@ fn count(ctx: &Context, metrics: &Metrics, migration: &VMMigration) -> Option<()
         status.completion_time.as_ref()?,
     );
     if result == MoveResult::Moved {
-        let took = Duration::try_from(ended.0.duration_since(begun.0)).unwrap_or_default();
+        let took = match seen {
+            Some(begun) => ctx.now().duration_since(begun),
+            None => ended.0.duration_since(begun.0),
+        };
+        let took = Duration::try_from(took).unwrap_or_default();
         let stood = moved.downtime_ms.and_then(|ms| u64::try_from(ms).ok());
         metrics
             .moves

@@ -1,11 +1,15 @@
 //! Kubernetes events: best effort, few at a time, never in the way of the work.
+//!
+//! They are written through the core API and not through `events.k8s.io`, which refuses `lastTimestamp` and `count`: kubectl
+//! sorts by the one and prints the other. The fields of the newer form are filled, too, and the API server shows the same
+//! object under both.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::Client;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use polyvirt_plan::{Note, Reason, Severity};
@@ -15,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::About;
-use crate::runtime::repeats::{Repeats, Telling};
+use crate::runtime::repeats::{Repeats, SERIES, Telling};
 
 /// An event on its way.
 #[derive(Clone, Debug)]
@@ -78,20 +82,39 @@ impl Sender {
 
     async fn send(&self, told: &Told) {
         let now = Timestamp::now();
-        let number = u64::try_from(now.as_nanosecond()).unwrap_or_default();
-        let telling = self.repeats(|repeats| repeats.tell(&sameness(told), Instant::now(), number));
+        let series = series(told, now);
+        let telling = self.repeats(|repeats| repeats.tell(&sameness(told), Instant::now(), series));
         let api = Api::namespaced(self.client.clone(), told.about.key.object.namespace());
         let sent = match telling.count {
-            1 => {
-                api.create(&PostParams::default(), &self.event(told, telling, now))
-                    .await
-            }
+            1 => self.begin(&api, told, telling, now).await,
             _ => repeat(&api, told, telling, now).await,
         };
         if let Err(error) = sent {
             tracing::debug!(%error, object = ?told.about.key, "event not sent");
             self.repeats(|repeats| repeats.forget(&sameness(told)));
         }
+    }
+
+    /// Creates the event. If the manager that ran before has created it, it is continued.
+    async fn begin(
+        &self,
+        api: &Api<Event>,
+        told: &Told,
+        telling: Telling,
+        now: Timestamp,
+    ) -> kube::Result<Event> {
+        let event = self.event(told, telling, now);
+        match api.create(&PostParams::default(), &event).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            created => return created,
+        }
+        // The answer to a change of the time alone says how often it was seen, and needs no right to read.
+        let (name, params) = (name(told, telling), PatchParams::default());
+        let seen = Patch::Merge(json!({"lastTimestamp": Time(now)}));
+        let there = api.patch(&name, &params, &seen).await?;
+        let count = there.count.unwrap_or(1).saturating_add(1);
+        self.repeats(|repeats| repeats.continued(&sameness(told), count));
+        repeat(api, told, Telling { count, ..telling }, now).await
     }
 
     fn repeats<T>(&self, work: impl FnOnce(&mut Repeats) -> T) -> T {
@@ -110,19 +133,26 @@ impl Sender {
             },
             type_: Some(severity.to_owned()),
             reason: Some(told.note.reason.as_str().to_owned()),
-            note: Some(shortened(&told.note.message)),
+            message: Some(shortened(&told.note.message)),
             action: Some("Reconcile".to_owned()),
             event_time: Some(MicroTime(now)),
-            regarding: Some(reference(&told.about)),
-            reporting_controller: Some(CONTROLLER.to_owned()),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            count: Some(1),
+            involved_object: reference(&told.about),
+            reporting_component: Some(CONTROLLER.to_owned()),
             reporting_instance: Some(self.instance.clone()),
+            source: Some(EventSource {
+                component: Some(CONTROLLER.to_owned()),
+                host: None,
+            }),
             ..Event::default()
         }
     }
 }
 
 /// Events that agree in this are one series, whatever their words: but for hooks, whose words are what they have to say.
-fn sameness(told: &Told) -> impl std::hash::Hash + use<'_> {
+fn sameness(told: &Told) -> impl Hash + use<'_> {
     (
         &told.about.key,
         &told.about.uid,
@@ -130,6 +160,14 @@ fn sameness(told: &Told) -> impl std::hash::Hash + use<'_> {
         told.note.severity,
         words(&told.note),
     )
+}
+
+/// Names the series. Managers that follow each other within [`SERIES`] give the same series the same name.
+fn series(told: &Told, now: Timestamp) -> u64 {
+    let window = now.as_second() / i64::try_from(SERIES.as_secs()).unwrap_or(i64::MAX);
+    let mut hasher = DefaultHasher::new();
+    (sameness(told), window).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The words that tell one event from another.
@@ -146,7 +184,12 @@ async fn repeat(
     telling: Telling,
     now: Timestamp,
 ) -> kube::Result<Event> {
-    let series = json!({"series": {"count": telling.count, "lastObservedTime": MicroTime(now)}});
+    let series = json!({
+        "series": {"count": telling.count, "lastObservedTime": MicroTime(now)},
+        "count": telling.count,
+        "lastTimestamp": Time(now),
+        "message": shortened(&told.note.message),
+    });
     api.patch(
         &name(told, telling),
         &PatchParams::default(),
@@ -193,6 +236,25 @@ fn reference(about: &About) -> ObjectReference {
 mod tests {
     use super::*;
     use crate::runtime::key::{Key, Kind, ObjectKey};
+
+    fn told(reason: Reason, message: &str) -> Told {
+        Told {
+            about: About {
+                key: Key::new(Kind::VirtualMachine, ObjectKey::new("ns", "web")),
+                uid: "u".to_owned(),
+            },
+            note: Note::normal(reason, message),
+        }
+    }
+
+    #[test]
+    fn a_manager_that_follows_another_continues_its_series() {
+        let at = |second| Timestamp::from_second(second).expect("in range");
+        let first = series(&told(Reason::Running, "It runs"), at(720));
+        assert_eq!(first, series(&told(Reason::Running, "It runs"), at(1079)));
+        assert_ne!(first, series(&told(Reason::Running, "It runs"), at(1080)));
+        assert_ne!(first, series(&told(Reason::Stopped, "It runs"), at(720)));
+    }
 
     #[test]
     fn an_event_has_a_name_that_the_api_takes() {

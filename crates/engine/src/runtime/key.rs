@@ -90,6 +90,9 @@ impl Kind {
         Self::VMMigration,
     ];
 
+    /// Kinds of dialects that become VirtualMachines.
+    pub const DIALECTS: [Self; 2] = [Self::Machine, Self::NovacronVirtualMachine];
+
     /// The kind's name in the API.
     pub const fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A repeat within this time belongs to the series.
-const SERIES: Duration = Duration::from_secs(6 * 60);
+pub const SERIES: Duration = Duration::from_secs(6 * 60);
 /// Old entries are looked for at most this often.
 const SWEEP: Duration = Duration::from_secs(30);
 /// More than can be told in a series' time; beyond it, a repeat is told as if it were new.
@@ -64,6 +64,13 @@ impl Repeats {
         };
         self.told.insert(key, Told { telling, last: now });
         telling
+    }
+
+    /// The event was told before, by another process: this time it is told for the `count`th time.
+    pub fn continued(&mut self, event: &impl Hash, count: i32) {
+        if let Some(told) = self.told.get_mut(&self.random.hash_one(event)) {
+            told.telling.count = count;
+        }
     }
 
     /// The event could not be told: the next one begins anew.

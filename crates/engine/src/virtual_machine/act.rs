@@ -12,6 +12,7 @@ impl Pass<'_> {
             Step::Claim => self.take_claim().await,
             Step::RecordIntent => self.record_intent().await,
             Step::RecordChange(kind) => self.record_change(kind).await,
+            Step::RecordDrift(found) => self.record_drift(found).await,
             Step::Look => self.look().await,
             Step::CheckTask(task) => self.check_task(task).await,
             Step::Place => self.place().await,

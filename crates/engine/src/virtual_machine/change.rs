@@ -1,10 +1,11 @@
 //! Changes of a VM that is there, and what is remembered of each.
 
+use polyvirt_api::infra::RestartReason;
 use polyvirt_contract::model::{PowerOp, PowerRequest, PowerState};
 use polyvirt_contract::{ErrorKind, ProviderError, RequestId, TaskId};
 use polyvirt_plan::virtual_machine::size::differences;
 use polyvirt_plan::virtual_machine::{
-    Answer, Desired, Operation, OperationKind, Outcome, Sent, Step, record,
+    Answer, Desired, Operation, OperationKind, Outcome, Restart, Sent, Step, record,
 };
 use polyvirt_plan::{Note, Reason};
 
@@ -52,14 +53,21 @@ impl Pass<'_> {
                 format!("Restarted as asked for by the annotation value {asked}"),
             ));
             self.record.reboot_handled = asked;
+            self.record_restart(RestartReason::Requested);
         } else if kind == OperationKind::Reboot {
             // What one restart does not bring, another will not: it is told as drift from now on.
             self.record.restart_required.clear();
+            self.record_restart(RestartReason::ChangeApplied);
             self.notes.push(Note::normal(
                 Reason::Rebooting,
                 "Restarted to make a change take effect",
             ));
         }
+    }
+
+    fn record_restart(&mut self, reason: RestartReason) {
+        let at = self.ctx.now();
+        self.record.restart = Some(Restart { at, reason });
     }
 
     pub(super) async fn reconfigure(&mut self) -> Flow {

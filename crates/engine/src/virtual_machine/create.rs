@@ -7,7 +7,6 @@ use polyvirt_contract::{ErrorKind, Extension, ProviderError};
 use polyvirt_plan::virtual_machine::{
     Applied, Desired, Intent, OperationKind, Outcome, Shape, is_fresh,
 };
-use polyvirt_plan::{Note, Reason};
 
 use super::pass::{Flow, Pass, Reach};
 
@@ -37,7 +36,6 @@ impl Pass<'_> {
                 }
                 self.intent = self.intent.spent();
                 self.memo.failure = None;
-                self.tell_recreation();
                 self.record.id = Some(created.id);
                 self.record.applied = Applied {
                     shape: self.shape_made(),
@@ -67,17 +65,6 @@ impl Pass<'_> {
             .is_some_and(|ready| ready.features.has(Extension::Identity));
         let desired = self.desired.as_ref().ok().filter(|_| !finds);
         desired.map(Desired::shape)
-    }
-
-    /// A VM that was there and had to be made again is worth a warning: its disks are lost.
-    pub(super) fn tell_recreation(&mut self) {
-        if self.record.applied.reached.is_none() {
-            return;
-        }
-        let id = self.record.id.as_ref().map_or("", |id| id.as_str());
-        let text =
-            format!("VM {id} was deleted on the hypervisor and is made anew, with new disks");
-        self.notes.push(Note::warning(Reason::Recreating, text));
     }
 
     /// After an error that leaves it open whether the VM was made, or will be, the intent is written: it is looked for.

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use polyvirt_api::infra::VirtualMachineStatus;
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ErrorKind, Extension};
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{
     Desired, DesiredPower, Done, Drift, FORGOTTEN_AFTER, Intent, OperationKind, Outcome, PassEnd,
-    RESEND_AFTER, record, remaining, report,
+    Progress, RESEND_AFTER, WaitFor, progress, record, remaining, report,
 };
 use polyvirt_plan::{Note, Reason};
 use serde_json::json;
@@ -31,7 +32,7 @@ impl Pass<'_> {
             let now = self.ctx.now();
             self.ctx.stores.setbacks.reached(&self.key, now);
         }
-        let written = self.write_status(&outcome).await;
+        let written = self.report(&outcome).await;
         self.ctx.remember(&self.key, std::mem::take(&mut self.memo));
         match written {
             Ok(()) if self.is_outdated() => Next::After(Duration::ZERO),
@@ -71,6 +72,8 @@ impl Pass<'_> {
             return;
         };
         let (desired, done) = (desired.clone(), done.clone());
+        // Before what is applied takes the declaration: the difference tells a correction from an edit.
+        self.record.close_correction(&desired, &vm, self.ctx.now());
         self.apply_reached(&desired, &done, &vm);
         self.memo.sent = None;
         self.forget_hooks();
@@ -162,10 +165,45 @@ impl Pass<'_> {
         self.record.reboot_handled = asked;
     }
 
+    /// Writes the status, unless it is progress that another write will show.
+    async fn report(&mut self, outcome: &Outcome) -> Result<(), ClusterError> {
+        let (status, notes) = self.status(outcome);
+        if status.is_none() && !is_silent(outcome) {
+            // The status that is there has all that was kept in memory.
+            self.memo.unwritten = None;
+        }
+        match status.as_ref().map(|new| self.progress(new, outcome)) {
+            Some(Progress::Kept) => self.remember_unwritten(),
+            Some(Progress::KeptFor(rest)) => {
+                self.remember_unwritten();
+                // The end of the task wakes us before that, unless it takes long.
+                let recheck = rest.min(self.task_recheck());
+                self.come_again = self.come_again.or(Some(Next::After(recheck)));
+            }
+            Some(Progress::Written) | None => return self.publish_status(status, notes).await,
+        }
+        Ok(())
+    }
+
+    fn progress(&self, new: &VirtualMachineStatus, outcome: &Outcome) -> Progress {
+        if !self.notes.is_empty() {
+            // Events follow a write.
+            return Progress::Written;
+        }
+        let old = self.vm.status.clone().unwrap_or_default();
+        progress(&old, new, outcome, self.ctx.now())
+    }
+
     /// Writes the status if it differs from what is there.
     pub(super) async fn write_status(&mut self, outcome: &Outcome) -> Result<(), ClusterError> {
+        let (status, notes) = self.status(outcome);
+        self.publish_status(status, notes).await
+    }
+
+    /// The status that differs from what is there, and the events of the change.
+    fn status(&self, outcome: &Outcome) -> (Option<VirtualMachineStatus>, Vec<Note>) {
         let observed = self.present().cloned();
-        let (status, mut notes) = report(&PassEnd {
+        report(&PassEnd {
             vm: &self.vm,
             generation: self.generation,
             record: &self.record,
@@ -177,7 +215,14 @@ impl Pass<'_> {
             revert: self.revert.as_ref(),
             failure: self.memo.failure.as_deref(),
             now: self.ctx.now(),
-        });
+        })
+    }
+
+    async fn publish_status(
+        &mut self,
+        status: Option<VirtualMachineStatus>,
+        mut notes: Vec<Note>,
+    ) -> Result<(), ClusterError> {
         if let Some(status) = status {
             let key = Key::new(Kind::VirtualMachine, self.key.clone());
             let mut body = status_body(&key, &status);
@@ -188,12 +233,22 @@ impl Pass<'_> {
             self.write(Patch::Status(body)).await?;
         }
         notes.splice(0..0, std::mem::take(&mut self.notes));
-        let about = About::of(Kind::VirtualMachine, &*self.vm);
         for note in notes {
-            tracing::info!(vm = %self.key, reason = %note.reason, "{}", note.message);
-            self.ctx.cluster.event(&about, note);
+            self.publish(note);
         }
         Ok(())
+    }
+
+    /// Logs the event and sends it. A correction is shown on the object of a dialect, too: its users see no other.
+    fn publish(&self, note: Note) {
+        tracing::info!(vm = %self.key, reason = %note.reason, "{}", note.message);
+        let owner = matches!(note.reason, Reason::DriftCorrected | Reason::Recreating)
+            .then(|| About::controller_of(&*self.vm));
+        if let Some(owner) = owner.flatten() {
+            self.ctx.cluster.event(&owner, note.clone());
+        }
+        let about = About::of(Kind::VirtualMachine, &*self.vm);
+        self.ctx.cluster.event(&about, note);
     }
 
     fn next(&self, outcome: &Outcome) -> Next {
@@ -240,4 +295,9 @@ impl Pass<'_> {
         }
         Next::after_error(ErrorKind::NameConflict)
     }
+}
+
+/// Whether nothing is reported, whatever the pass knows.
+fn is_silent(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Waiting(wait) if wait.on == WaitFor::ProviderConnecting)
 }

@@ -86,6 +86,7 @@ impl Pass<'_> {
             asked: self.asked.unwrap_or_else(|| self.ctx.now()),
             connected: self.ready().map(|ready| ready.heard),
             sent: self.sent(),
+            unconfirmed: self.memo.sent.as_ref().map(|(sent, _)| sent.kind),
             intent: self.intent,
             revert: self.revert.as_ref(),
             placing: self.placing(),

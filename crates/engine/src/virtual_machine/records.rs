@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ObjectMeta;
-use polyvirt_api::infra::VirtualMachine;
+use polyvirt_api::infra::{DriftKind, VirtualMachine};
 use polyvirt_api::names;
+use polyvirt_plan::virtual_machine::correction::Found;
 use polyvirt_plan::virtual_machine::{
-    Applied, Claim, Intent, OperationKind, Outcome, Record, Release, record,
+    Applied, Claim, DesiredPower, Intent, OperationKind, Outcome, Record, Release, record,
 };
 use polyvirt_plan::{Note, Reason};
 use serde_json::json;
@@ -79,7 +80,7 @@ impl Pass<'_> {
     }
 
     /// What was sent and answered must not be forgotten because the API server was away.
-    fn remember_unwritten(&mut self) {
+    pub(super) fn remember_unwritten(&mut self) {
         self.memo.unwritten = Some(Box::new(Unwritten {
             uid: self.vm.metadata.uid.clone(),
             record: self.record.clone(),
@@ -103,7 +104,6 @@ impl Pass<'_> {
 
     /// What an earlier VM had been brought to says nothing about the new one.
     pub(super) async fn record_intent(&mut self) -> Flow {
-        self.tell_recreation();
         let before = (self.intent, self.record.clone());
         self.intent = Intent::JustWritten(self.ctx.now());
         self.record.id = None;
@@ -127,6 +127,26 @@ impl Pass<'_> {
         }
         let written = self.write_status(&Outcome::InFlight(kind)).await;
         self.go_on_if(written, before)
+    }
+
+    /// A correction that was not written down would go unreported if the manager ended now.
+    pub(super) async fn record_drift(&mut self, found: Found) -> Flow {
+        let before = (self.intent, self.record.clone());
+        let work = self.work_of(&found);
+        self.record.begin_correction(found, self.ctx.now());
+        let written = self.write_status(&Outcome::InFlight(work)).await;
+        self.go_on_if(written, before)
+    }
+
+    fn work_of(&self, found: &Found) -> OperationKind {
+        let power = self.desired.as_ref().map(|desired| desired.power);
+        match (found.kind, power) {
+            (DriftKind::Deletion, _) => OperationKind::Create,
+            (DriftKind::Size, _) => OperationKind::Reconfigure,
+            (DriftKind::Power, Ok(DesiredPower::On)) => OperationKind::PowerOn,
+            (DriftKind::Power, Ok(DesiredPower::Paused)) => OperationKind::Pause,
+            (DriftKind::Power, _) => OperationKind::PowerOff,
+        }
     }
 
     /// Nothing is sent of which the record could not be made; then the record is what it was.

@@ -8,7 +8,7 @@ use polyvirt_api::names;
 use polyvirt_contract::Identity;
 use polyvirt_engine::cluster::{About, Cluster, ClusterError, Patch, SecretData};
 use polyvirt_engine::runtime::key::{Key, Kind, ObjectKey};
-use polyvirt_plan::Note;
+use polyvirt_plan::{Note, Reason};
 use serde_json::Value;
 
 use crate::effect::Effect;
@@ -88,6 +88,9 @@ impl Cluster for SimCluster {
             .world()
             .summary
             .count("events", note.reason.as_str());
+        if note.reason == Reason::DriftCorrected {
+            self.check_correction(about, &note);
+        }
         self.sim.note(|| {
             format!(
                 "      event {:?}: {} {}",
@@ -127,6 +130,22 @@ impl SimCluster {
             self.check_release(&before);
         }
         answer
+    }
+
+    /// Only what people did behind our back is reported as corrected. Where a provider cannot tell two objects apart, one may
+    /// inherit what was under way for the other.
+    fn check_correction(&self, about: &About, note: &Note) {
+        let mut world = self.sim.world();
+        world.ledger.corrections += 1;
+        let Some(identity) = world.api.get(&about.key).map(|object| identity_of(object)) else {
+            return;
+        };
+        let meddled = world.ledger.meddling_with(&identity);
+        let excused = world.ledger.left_behind.contains(&identity);
+        if !(excused || meddled.power || meddled.size || meddled.deleted) {
+            let text = format!("{:?}: {} though nobody did that", about.key, note.message);
+            world.ledger.violation(text);
+        }
     }
 
     /// The finalizer may go only when no VM of the object is left, or when the user wants it so.

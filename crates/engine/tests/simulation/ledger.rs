@@ -50,6 +50,8 @@ pub struct Ledger {
     pub imports_refused: u64,
     /// How often a size was changed where no object's generation moves.
     pub class_edits: u64,
+    /// Corrections of drift that were reported.
+    pub corrections: u64,
     violations: Vec<String>,
 }
 

@@ -25,6 +25,7 @@ mod api_server;
 mod backoff;
 mod checks;
 mod cluster;
+mod corrections;
 mod effect;
 mod feed;
 mod hypervisor;

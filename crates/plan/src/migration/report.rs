@@ -73,12 +73,26 @@ const fn says_nothing(outcome: &Outcome) -> bool {
 fn status(end: &PassEnd<'_>, old: &VMMigrationStatus) -> VMMigrationStatus {
     let mut new = old.clone();
     record::write(end.record, &mut new);
+    new.target = target(&new);
+    if end.record.result == Some(MoveResult::Moved) {
+        // The last figures are from before the end, and some providers report none.
+        new.progress.get_or_insert_default().percentage = Some(100);
+    }
     new.phase = Some(phase(end));
     new.observed_generation = end.object.metadata.generation;
     let ready = ready(end);
     new.message = Some(ready.message.clone());
     findings(end, &mut new, ready);
     new
+}
+
+fn target(status: &VMMigrationStatus) -> Option<String> {
+    let host = status
+        .host_move
+        .as_ref()
+        .and_then(|m| m.target_host.clone());
+    let vm = status.target_vm_ref.as_ref().map(|vm| vm.name.clone());
+    host.or(vm)
 }
 
 fn phase(end: &PassEnd<'_>) -> MigrationPhase {

@@ -1,7 +1,6 @@
 //! From the end of a pass to what people read of a snapshot. Pure, and written only if it differs.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{SnapshotPhase, SnapshotProviderStatus, VMSnapshot, VMSnapshotStatus};
 use polyvirt_contract::ProviderError;
@@ -10,6 +9,7 @@ use polyvirt_contract::model::{GuestDisks, Quiesce, SnapshotContents, SnapshotSt
 use crate::conditions::{self, Finding, Truth, kind};
 use crate::note::Note;
 use crate::problem::Problem;
+use crate::quantity;
 use crate::reason::Reason;
 use crate::snapshot::facts::{Desired, Record};
 use crate::snapshot::kin::Kin;
@@ -91,7 +91,7 @@ fn status(end: &PassEnd<'_>, old: &VMSnapshotStatus) -> VMSnapshotStatus {
     crate::snapshot::record::write(end.record, &mut new);
     if let Some(found) = end.found {
         let bytes = Some(found.size_bytes).filter(|b| *b > 0);
-        new.size = bytes.map(|b| Quantity(b.to_string())).or(new.size);
+        new.size = bytes.map(quantity::rounded).or(new.size);
     }
     if let Some(kin) = end.kin {
         (new.parent, new.children) = (kin.parent.clone(), kin.children.clone());

@@ -10,6 +10,7 @@ use polyvirt_contract::{Capabilities, Extension, Features, Identity, RequestId, 
 
 use crate::image;
 use crate::problem::Problem;
+use crate::virtual_machine::correction::{Correction, Restart};
 use crate::virtual_machine::hooks::{Hooks, Runs};
 use crate::virtual_machine::revert::{RevertWish, Reverted};
 
@@ -34,6 +35,8 @@ pub struct Facts<'a> {
     pub connected: Option<Timestamp>,
     /// The last change sent by this process, if no newer word of the VM has come since.
     pub sent: Option<&'a Sent>,
+    /// The last change sent by this process whose effect was not confirmed, whatever was observed since.
+    pub unconfirmed: Option<OperationKind>,
     /// Whether a create may be in flight whose answer nobody heard.
     pub intent: Intent,
     /// What the VM is to go back to.
@@ -182,6 +185,10 @@ pub struct Record {
     pub placement: Option<Box<PlacementStatus>>,
     /// What became of the hooks of the start or stop under way.
     pub hooks: Runs,
+    /// The last change made outside Kubernetes that is corrected, or was.
+    pub correction: Option<Correction>,
+    /// The last restart that we carried out.
+    pub restart: Option<Restart>,
 }
 
 /// What the VM was last brought to. It is what tells an edit from drift, so it never claims more than is sure: before a

@@ -17,6 +17,7 @@
 //! - nothing is ever done to a VM that is somebody else's;
 //! - the finalizer goes only when absence was proved, the policy is to retain, or the user forced it.
 
+pub mod correction;
 pub mod deadline;
 pub mod desired;
 pub mod facts;
@@ -29,10 +30,11 @@ pub mod setback;
 pub mod size;
 pub mod step;
 
+pub use correction::{Correction, Restart};
 pub use deadline::overdue_task;
 pub use facts::*;
 pub use next::{FORGOTTEN_AFTER, RESEND_AFTER, is_fresh, next_step, remaining};
-pub use report::{Outcome, PassEnd, report};
+pub use report::{Outcome, PassEnd, Progress, progress, report};
 pub use revert::{RevertState, RevertTarget, RevertWish, Reverted};
 pub use setback::Setback;
 pub use step::*;

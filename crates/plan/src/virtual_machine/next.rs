@@ -13,8 +13,8 @@ use crate::virtual_machine::facts::{
     Answer, Attention, Claim, DeletionPolicy, Desired, Facts, Force, ImageReadiness, Intent, Life,
     Observed, OnDrift, Operation, OperationKind, Origin, Placing, ProviderFacts, Sent,
 };
-use crate::virtual_machine::hooks;
 use crate::virtual_machine::step::{Done, Release, Step, WaitFor};
+use crate::virtual_machine::{correction, hooks};
 
 use present::present;
 
@@ -43,7 +43,7 @@ pub fn next_step(facts: &Facts<'_>) -> Step {
         Step::Done(Done::Converged | Done::Drifted(_) | Done::RestartNeeded(_)) => {
             await_the_last_word(facts, step)
         }
-        step => hold_back_repeats(facts, step),
+        step => correction::recorded(facts, hold_back_repeats(facts, step)),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::virtual_machine::facts::{
     Applied, Attention, Claim, DeletionPolicy, DesiredPower, Force, Intent, Life, Object,
     Operation, OperationKind, Origin, Record, Shape,
 };
-use crate::virtual_machine::{hooks, revert};
+use crate::virtual_machine::{correction, hooks, revert};
 
 /// What the object says about its own life.
 pub fn object(vm: &VirtualMachine) -> Object<'_> {
@@ -107,6 +107,8 @@ pub fn record(vm: &VirtualMachine) -> Record {
         revert: revert::from_status(&status),
         placement: status.placement.clone(),
         hooks: hooks::from_status(&status),
+        correction: correction::from_status(&status),
+        restart: correction::restart_from_status(&status),
     }
 }
 
@@ -164,6 +166,7 @@ pub fn write(record: &Record, status: &mut VirtualMachineStatus) {
     status.revert = revert::to_status(record.revert.as_ref());
     status.placement.clone_from(&record.placement);
     status.hooks = hooks::to_status(&record.hooks);
+    correction::write(record, status);
 }
 
 fn applied_to(applied: &Applied) -> Option<Box<api::AppliedState>> {
@@ -234,7 +237,7 @@ same_kinds!(
 );
 
 /// The API keeps whole seconds. Rounded up, so that nobody's time is cut short.
-fn whole_second(time: Timestamp) -> Timestamp {
+pub(crate) fn whole_second(time: Timestamp) -> Timestamp {
     time.round(
         TimestampRound::new()
             .smallest(Unit::Second)
@@ -296,6 +299,18 @@ mod tests {
                 pre_stop: Some(hooks::Run::due(Some(2), Timestamp::UNIX_EPOCH).done()),
                 ..hooks::Runs::default()
             },
+            correction: Some(correction::Correction {
+                found: correction::Found {
+                    kind: api::DriftKind::Power,
+                    text: "powerState is Off instead of On".into(),
+                },
+                detected: Timestamp::from_second(7).expect("in range"),
+                corrected: None,
+            }),
+            restart: Some(correction::Restart {
+                at: Timestamp::from_second(8).expect("in range"),
+                reason: api::RestartReason::Requested,
+            }),
         };
         let mut status = VirtualMachineStatus::default();
         write(&record_in, &mut status);

@@ -1,17 +1,19 @@
 //! From the end of a pass to what people read: status, conditions, events. Pure, and written only if it differs.
 
+mod condition_list;
+mod deferral;
+mod notes;
 mod placed;
 mod ready;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{
-    self as api, CurrentResources, VMPhase, VirtualMachine, VirtualMachineStatus,
+    self as api, CurrentResources, DriftKind, VMPhase, VirtualMachine, VirtualMachineStatus,
 };
-use polyvirt_contract::model::{PowerState, VmState};
+use polyvirt_contract::model::{PowerState, Stage, VmState};
 use polyvirt_contract::{ProviderError, Retry};
 
-use crate::conditions::{self, Finding, Truth, kind};
 use crate::note::Note;
 use crate::problem::Problem;
 use crate::reason::Reason;
@@ -20,7 +22,10 @@ use crate::virtual_machine::record;
 use crate::virtual_machine::revert::{self, RevertWish};
 use crate::virtual_machine::step::{Done, Wait, WaitFor};
 
-use ready::{drift_text, ready};
+use condition_list::conditions;
+pub use deferral::{Progress, progress};
+use notes::transitions;
+use ready::ready;
 
 /// How a pass ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +88,9 @@ pub fn report(end: &PassEnd<'_>) -> (Option<VirtualMachineStatus>, Vec<Note>) {
         provider: old.provider.clone(),
         ..new.clone()
     } == old;
+    // Of the figures, the agent's arrival is what people and commands wait for; it changes with starts only.
+    let agent = |s: &VirtualMachineStatus| s.provider.get("guestAgent").cloned();
+    let same = same && agent(&new) == agent(&old);
     ((!same).then_some(new), notes)
 }
 
@@ -99,13 +107,14 @@ fn written_down(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachine
 
 fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus {
     let mut new = written_down(end, old);
-    if let Some(vm) = end.observed {
+    // Until its creation is over, what is seen of a VM is not what it will be.
+    if let Some(vm) = end.observed.filter(|vm| !is_being_created(end, vm)) {
         observe(&mut new, vm, end.record);
         if let Some(list) = &vm.snapshots {
             new.snapshots = revert::listed(list, &old.snapshots, end.now);
         }
     }
-    if is_missing(end.outcome) {
+    if is_missing(end.outcome) || is_recreated(end) {
         new.power_state = None;
         new.ips.clear();
     }
@@ -115,6 +124,11 @@ fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus
     new.message = Some(ready.message.clone());
     conditions(end, &mut new, ready);
     new
+}
+
+fn is_being_created(end: &PassEnd<'_>, vm: &VmState) -> bool {
+    let operation = end.record.operation.as_ref();
+    vm.stage == Stage::Creating || operation.is_some_and(|o| o.kind == OperationKind::Create)
 }
 
 fn observe(status: &mut VirtualMachineStatus, vm: &VmState, record: &Record) {
@@ -159,6 +173,12 @@ fn is_missing(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Stopped(p) if p.reason == Reason::VmMissing)
 }
 
+/// Whether the VM was deleted outside Kubernetes and another one is on its way.
+fn is_recreated(end: &PassEnd<'_>) -> bool {
+    let correcting = end.record.correcting();
+    end.observed.is_none() && correcting.is_some_and(|c| c.found.kind == DriftKind::Deletion)
+}
+
 fn phase(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VMPhase {
     if matches!(record::object(end.vm).life, Life::Deleting(_)) {
         return VMPhase::Deleting;
@@ -166,7 +186,7 @@ fn phase(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VMPhase {
     if is_missing(end.outcome) {
         return VMPhase::Failed;
     }
-    let created = end.record.applied.reached.is_some();
+    let created = end.record.applied.reached.is_some() && !is_recreated(end);
     match end.outcome {
         Outcome::InFlight(OperationKind::Reconfigure)
         | Outcome::Waiting(Wait {
@@ -204,6 +224,10 @@ fn as_last_told(old: &VirtualMachineStatus) -> VMPhase {
 
 fn before_first_start(end: &PassEnd<'_>, outcome: &Outcome) -> VMPhase {
     let exists = end.record.id.is_some();
+    if is_up(end.observed) && is_failed_hook(outcome) {
+        // The VM runs; that what follows its start failed is for Ready to report.
+        return VMPhase::Running;
+    }
     match outcome {
         Outcome::Stopped(p) if waits_for_others(p.reason) => VMPhase::Pending,
         Outcome::Stopped(_) => VMPhase::Failed,
@@ -219,6 +243,18 @@ fn before_first_start(end: &PassEnd<'_>, outcome: &Outcome) -> VMPhase {
     }
 }
 
+fn is_up(observed: Option<&VmState>) -> bool {
+    observed.is_some_and(|vm| matches!(vm.power, PowerState::On | PowerState::Suspended))
+}
+
+fn is_failed_hook(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Stopped(problem) => problem.reason == Reason::HookFailed,
+        Outcome::Waiting(wait) => matches!(wait.on, WaitFor::NextTry(_)),
+        _ => false,
+    }
+}
+
 const fn waits_for_others(reason: Reason) -> bool {
     matches!(
         reason,
@@ -228,186 +264,4 @@ const fn waits_for_others(reason: Reason) -> bool {
             | Reason::ProviderNotFound
             | Reason::Unschedulable
     )
-}
-
-fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Finding) {
-    let generation = end.generation;
-    let phase = status.phase.unwrap_or_default();
-    let (reason, message) = (ready.reason, ready.message.clone());
-    let mut list = std::mem::take(&mut status.conditions);
-    let mut put = |finding| conditions::set(&mut list, finding, generation, end.now);
-    put(ready);
-    progress(
-        phase == VMPhase::Provisioning,
-        kind::PROVISIONING,
-        reason,
-        &message,
-        &mut put,
-        end.vm.status.as_ref(),
-    );
-    progress(
-        phase == VMPhase::Reconfiguring,
-        kind::RECONFIGURING,
-        reason,
-        &message,
-        &mut put,
-        end.vm.status.as_ref(),
-    );
-    if phase == VMPhase::Deleting {
-        put(Finding::new(kind::DELETING, Truth::True, reason, message));
-    }
-    if !end.ignored_fields.is_empty() {
-        put(ignored_fields(end.ignored_fields));
-    }
-    if let Outcome::Done(Done::Drifted(drifts)) = end.outcome {
-        put(Finding::new(
-            kind::DRIFTED,
-            Truth::True,
-            Reason::DriftDetected,
-            drift_text(drifts),
-        ));
-    }
-    if !end.record.restart_required.is_empty() {
-        put(restart_required(&end.record.restart_required));
-    }
-    match revert::finding(end.revert, end.record.revert.as_ref()) {
-        Some(finding) => conditions::set(&mut list, finding, generation, end.now),
-        None => conditions::clear(&mut list, kind::REVERTED),
-    }
-    match placed::finding(end) {
-        Some(finding) => conditions::set(&mut list, finding, generation, end.now),
-        None => conditions::clear(&mut list, kind::PLACED),
-    }
-    drop_stale(end, &mut list);
-    status.conditions = list;
-}
-
-/// A condition that is true while something goes on, and false afterwards if it was ever there.
-fn progress(
-    active: bool,
-    kind: &'static str,
-    reason: Reason,
-    message: &str,
-    put: &mut impl FnMut(Finding),
-    old: Option<&VirtualMachineStatus>,
-) {
-    let before = old.is_some_and(|s| s.conditions.iter().any(|c| c.type_ == kind));
-    if active {
-        put(Finding::new(kind, Truth::True, reason, message));
-    } else if before {
-        put(Finding::new(
-            kind,
-            Truth::False,
-            Reason::ReconcileSuccess,
-            "Finished",
-        ));
-    }
-}
-
-fn ignored_fields(fields: &[String]) -> Finding {
-    let message = format!(
-        "These fields are set but do nothing on this provider: {}. Remove them, or choose a provider that honours them",
-        fields.join(", ")
-    );
-    Finding::new(
-        kind::FIELDS_HONOURED,
-        Truth::False,
-        Reason::FieldsIgnored,
-        message,
-    )
-}
-
-fn restart_required(fields: &[String]) -> Finding {
-    let message = format!(
-        "These changes take effect at the next restart: {}. Restart the VM (annotation virtrigaud.io/reboot), or set spec.reconfigurePolicy.restart to WhenNeeded",
-        fields.join(", ")
-    );
-    Finding::new(
-        kind::RESTART_REQUIRED,
-        Truth::True,
-        Reason::RestartRequired,
-        message,
-    )
-}
-
-/// Conditions that speak only while they have something to say.
-fn drop_stale(
-    end: &PassEnd<'_>,
-    list: &mut Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>,
-) {
-    let told = matches!(
-        end.outcome,
-        Outcome::Done(Done::Converged | Done::RestartNeeded(_))
-    );
-    if told {
-        conditions::clear(list, kind::DRIFTED);
-    }
-    if end.record.restart_required.is_empty() {
-        conditions::clear(list, kind::RESTART_REQUIRED);
-    }
-    if end.ignored_fields.is_empty() && end.desired.is_some() {
-        conditions::clear(list, kind::FIELDS_HONOURED);
-    }
-}
-
-/// One event for each change of what `Ready` says, and for a VM that got its id.
-fn transitions(
-    end: &PassEnd<'_>,
-    old: &VirtualMachineStatus,
-    new: &VirtualMachineStatus,
-) -> Vec<Note> {
-    let mut notes = Vec::new();
-    if let (None, Some(id)) = (&old.id, &new.id) {
-        let provider = &end.vm.spec.provider_ref.name;
-        notes.push(Note::normal(
-            Reason::Created,
-            format!("VM {id} is on provider {provider}"),
-        ));
-    }
-    notes.extend(revert::note(old, new));
-    let find = |s: &VirtualMachineStatus| {
-        s.conditions
-            .iter()
-            .find(|c| c.type_ == kind::READY)
-            .cloned()
-    };
-    let (before, after) = (find(old), find(new));
-    let Some(after) = after else { return notes };
-    let says = |c: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
-        (c.status.clone(), c.reason.clone())
-    };
-    let moved = before.as_ref().map(says) != Some(says(&after)) || old.phase != new.phase;
-    if moved {
-        notes.push(note_for(end.outcome, &after, new));
-    }
-    notes
-}
-
-fn note_for(
-    outcome: &Outcome,
-    ready: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition,
-    new: &VirtualMachineStatus,
-) -> Note {
-    let message = ready.message.clone();
-    let reason = match (outcome, new.phase) {
-        (Outcome::Done(Done::Converged | Done::RestartNeeded(_)), Some(VMPhase::Running)) => {
-            Reason::Running
-        }
-        (Outcome::Done(Done::Converged | Done::RestartNeeded(_)), _) => Reason::Stopped,
-        _ => Reason::parse(&ready.reason).unwrap_or(Reason::ProviderError),
-    };
-    match outcome {
-        Outcome::Done(Done::Drifted(_)) | Outcome::Stopped(_) | Outcome::Failed(_) => {
-            Note::warning(reason, message)
-        }
-        Outcome::Waiting(Wait {
-            on:
-                WaitFor::ProviderUnavailable
-                | WaitFor::ProviderMissing
-                | WaitFor::Keeper(_)
-                | WaitFor::NextTry(_),
-            ..
-        }) => Note::warning(reason, message),
-        _ => Note::normal(reason, message),
-    }
 }

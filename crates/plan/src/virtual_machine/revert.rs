@@ -142,10 +142,10 @@ pub(super) fn finding(wish: Option<&RevertWish>, last: Option<&Reverted>) -> Opt
     let last = last.filter(|last| last.name == wish.name);
     let name = &wish.name;
     let (truth, reason, text) = match (last.map(|l| l.state), &wish.target) {
-        (Some(RevertState::Done), _) => (
+        (Some(RevertState::Done), target) => (
             Truth::True,
             Reason::Reverted,
-            format!("The VM went back to VMSnapshot {name}"),
+            format!("The VM was reverted to VMSnapshot {name}{}", since(target)),
         ),
         (_, Err(problem)) => (Truth::False, problem.reason, problem.to_string()),
         (Some(RevertState::Refused), _) => {
@@ -161,6 +161,16 @@ pub(super) fn finding(wish: Option<&RevertWish>, last: Option<&Reverted>) -> Opt
     Some(Finding::new(kind::REVERTED, truth, reason, text))
 }
 
+/// What became of the snapshot after the VM was reverted to it.
+fn since(target: &Result<RevertTarget, Problem>) -> &'static str {
+    match target {
+        Err(problem) if problem.reason == Reason::SnapshotNotFound => {
+            ". The VMSnapshot was deleted since: remove spec.snapshot.revertToRef"
+        }
+        _ => "",
+    }
+}
+
 /// One event for each change of what the condition says.
 pub(super) fn note(old: &VirtualMachineStatus, new: &VirtualMachineStatus) -> Option<Note> {
     let find = |s: &VirtualMachineStatus| {
@@ -169,6 +179,10 @@ pub(super) fn note(old: &VirtualMachineStatus, new: &VirtualMachineStatus) -> Op
     };
     let after = find(new).filter(|after| find(old).as_ref() != Some(after));
     let (reason, message) = after?;
+    if reason == Reason::Reverted.as_str() && find(old).is_some_and(|(old, _)| old == reason) {
+        // It was reverted once, whatever became of the snapshot.
+        return None;
+    }
     Some(match Reason::parse(&reason)? {
         reason @ (Reason::Reverted | Reason::Reverting) => Note::normal(reason, message),
         reason => Note::warning(reason, message),

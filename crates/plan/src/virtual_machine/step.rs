@@ -6,6 +6,7 @@ use polyvirt_contract::model::{PowerOp, PowerRequest};
 use polyvirt_contract::{RequestId, SnapshotId, TaskId};
 
 use crate::problem::Problem;
+use crate::virtual_machine::correction::Found;
 use crate::virtual_machine::facts::OperationKind;
 use crate::virtual_machine::hooks::Moment;
 
@@ -20,6 +21,9 @@ pub enum Step {
     RecordIntent,
     /// Write down that what was applied is about to change, so that our own change is never taken for somebody else's.
     RecordChange(OperationKind),
+    /// Write down that a change made outside Kubernetes is about to be corrected, so that the correction is reported even if
+    /// the manager restarts meanwhile.
+    RecordDrift(Found),
     /// Ask the provider for the VM: by id, by identity, or by name.
     Look,
     /// Ask how the task stands.

@@ -98,6 +98,7 @@ impl Any {
             asked: at(1000),
             connected: None,
             sent: None,
+            unconfirmed: None,
             intent: self.intent,
             revert: self.revert.as_ref(),
             placing,

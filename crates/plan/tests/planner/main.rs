@@ -99,11 +99,25 @@ proptest! {
         let open = any.plan_with(Placing::Open);
         prop_assert!(!matches!(open, Step::Create | Step::RecordIntent), "{open:?}");
         if open == Step::Place {
-            prop_assert!(matches!(any.plan(), Step::Create | Step::RecordIntent | Step::Wait(_)));
+            prop_assert!(matches!(
+                any.plan(),
+                Step::Create | Step::RecordIntent | Step::RecordDrift(_) | Step::Wait(_)
+            ));
         } else {
             prop_assert_eq!(open, any.plan());
         }
         prop_assert_eq!(any.plan_with(Placing::Decided), any.plan());
+    }
+
+    #[test]
+    fn a_correction_is_recorded_before_it_is_sent(mut any in any_facts(Sight::any())) {
+        if let Step::RecordDrift(found) = any.plan() {
+            prop_assert_eq!(any.life, Life::Alive);
+            any.record.begin_correction(found, at(1000));
+            let next = any.plan();
+            let sent = matches!(next, Step::Power(_) | Step::Reconfigure | Step::Create | Step::RecordIntent);
+            prop_assert!(sent, "recorded once: {next:?}");
+        }
     }
 
     #[test]

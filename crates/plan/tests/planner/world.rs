@@ -134,6 +134,7 @@ impl World {
             asked: self.now,
             connected: None,
             sent: None,
+            unconfirmed: None,
             intent: self.intent,
             revert: None,
             placing: self.placing,
@@ -165,6 +166,7 @@ impl World {
                 self.record.applied = Applied::default();
             }
             Step::RecordChange(OperationKind::Reconfigure) => self.record.applied.shape = None,
+            Step::RecordDrift(found) => self.record.begin_correction(found.clone(), self.now),
             Step::RecordChange(_) => self.record.applied.power = None,
             Step::CheckTask(_) => self.record.operation = None,
             Step::Place => self.placing = Placing::Decided,

@@ -280,7 +280,7 @@ fn everything_is_told_and_nothing_is_written_twice() {
     assert_eq!(status.phase, Some(SnapshotPhase::Ready));
     assert_eq!(status.snapshot_id.as_deref(), Some("s-1"));
     assert_eq!(status.completion_time, Some(Time(at(0))));
-    assert_eq!(status.size.as_ref().expect("a size").0, "4096");
+    assert_eq!(status.size.as_ref().expect("a size").0, "4Ki");
     assert_eq!(reason(&status, "Quiesced"), "Quiesced");
     assert_eq!(reason(&status, "FieldsHonoured"), "FieldsIgnored");
     assert_eq!(notes.len(), 1);

@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use polyvirt_admission::ReviewLabels;
 use polyvirt_api::infra::{
-    Provider, ProviderSpec, ProviderType, VirtualMachine, VirtualMachineSpec,
+    DriftKind, Provider, ProviderSpec, ProviderType, VirtualMachine, VirtualMachineSpec,
 };
 use polyvirt_contract::ErrorKind;
 use polyvirt_engine::census::Census;
@@ -176,6 +176,7 @@ fn sampled() -> Metrics {
     metrics
         .moves
         .took("mock", Duration::ZERO, Some(Duration::ZERO));
+    metrics.drift_corrected(&provider, DriftKind::Power);
     metrics.circuit(&provider, Circuit::Open);
     metrics.tasks(&provider, 1);
     metrics.unclaimed(&provider, 1);

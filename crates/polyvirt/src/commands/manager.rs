@@ -30,7 +30,7 @@ use crate::webhooks;
 /// Runs the controllers until the program is asked to stop.
 pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
     let client = client(options.kubeconfig.as_deref()).await?;
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(Metrics::of_build(env!("POLYVIRT_REVISION")));
     let config = manager::Config {
         namespaces: options.namespaces.clone(),
         concurrency: options.concurrency,

@@ -32,7 +32,7 @@ const RARE: &[(&str, &str)] = &[
         "the first hook that calls a web server",
     ),
     (
-        "events.k8s.io/events patch",
+        "/events patch",
         "an event that happened before and happens again",
     ),
 ];

@@ -87,6 +87,61 @@ pub struct VirtualMachineStatus {
     /// What became of the actions of spec.lifecycle, while the VM is being started or stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Box<HooksStatus>>,
+    /// The last change made outside Kubernetes that the manager corrects or has corrected, as spec.driftPolicy says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_correction: Option<Box<DriftCorrection>>,
+    /// The last restart of the VM by the manager.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_restart: Option<Box<LastRestart>>,
+}
+
+/// A change made outside Kubernetes that the manager corrects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftCorrection {
+    /// What differed: Power, Size or Deletion.
+    pub kind: DriftKind,
+    /// What was found and what is declared.
+    pub found: String,
+    /// When the manager found it.
+    pub detected: Time,
+    /// When the VM was again as declared. Absent while the correction is in progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrected: Option<Time>,
+}
+
+/// What differs from the declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DriftKind {
+    /// The power state.
+    Power,
+    /// CPU, memory, disks or networks.
+    Size,
+    /// The VM was deleted.
+    Deletion,
+}
+
+/// A restart of a VM by the manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRestart {
+    /// When.
+    pub time: Time,
+    /// Why: DriftCorrected, Recreated, Requested or ChangeApplied.
+    pub reason: RestartReason,
+}
+
+/// Why the manager restarted a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RestartReason {
+    /// The VM was found off, or paused, and spec.driftPolicy.power is Correct.
+    DriftCorrected,
+    /// The VM was deleted outside Kubernetes, and spec.driftPolicy.deletion is Recreate.
+    Recreated,
+    /// The annotation virtrigaud.io/reboot asked for it.
+    Requested,
+    /// A change needed a restart, and spec.reconfigurePolicy.restart is WhenNeeded.
+    ChangeApplied,
 }
 
 /// What became of the actions around a start or a stop.

@@ -49,7 +49,7 @@ const FIXED_ONCE_BEGUN: &str = "!has(oldSelf.status) || !has(oldSelf.status.star
     printcolumn(
         name = "Target",
         type_ = "string",
-        json_path = ".status.targetVMRef.name"
+        json_path = ".status.target"
     ),
     printcolumn(
         name = "Provider",

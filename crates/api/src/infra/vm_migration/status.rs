@@ -23,6 +23,9 @@ pub struct VMMigrationStatus {
     /// The move between hosts of one Provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_move: Option<Box<HostMove>>,
+    /// Where the VM goes: the host of a migration between hosts, else the VirtualMachine that is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// The VirtualMachine that was made.
     #[serde(rename = "targetVMRef", skip_serializing_if = "Option::is_none")]
     pub target_vm_ref: Option<LocalRef>,

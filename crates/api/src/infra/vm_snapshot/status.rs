@@ -33,7 +33,7 @@ pub struct VMSnapshotStatus {
     /// When it will be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry_time: Option<Time>,
-    /// Space that it takes.
+    /// Space that it takes, rounded up to three digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::quantity")]
     pub size: Option<Quantity>,

@@ -164,3 +164,38 @@ async fn a_vm_is_written_a_few_times_on_its_way() {
     let vm = world.get::<VirtualMachine>("my-vm").await;
     assert_eq!(vm.metadata.generation, Some(1));
 }
+
+#[tokio::test]
+async fn a_crash_that_is_corrected_is_reported_on_the_owner() {
+    let (world, kvm) = furnished("nova-crash").await;
+    apply(&world, readme("my-vm", json!({}))).await;
+    let vm = stands(&world, "my-vm", "Running").await;
+    let id = kvm.vms()[0].id.clone();
+    kvm.out_of_band().power_off(&id).expect("stopped");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let api: kube::Api<k8s_openapi::api::core::v1::Event> =
+            kube::Api::namespaced(world.client.clone(), &world.namespace);
+        let events = api
+            .list(&ListParams::default())
+            .await
+            .expect("events")
+            .items;
+        let ours = events.iter().find(|event| {
+            event.reason.as_deref() == Some("DriftCorrected")
+                && event.involved_object.uid == vm.metadata.uid
+        });
+        if let Some(event) = ours {
+            assert_eq!(event.type_.as_deref(), Some("Warning"));
+            assert_eq!(
+                event.involved_object.api_version.as_deref(),
+                Some("novacron.io/v1alpha1")
+            );
+            assert!(event.last_timestamp.is_some() && event.count == Some(1));
+            break;
+        }
+        assert!(Instant::now() < deadline, "{events:#?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    stands(&world, "my-vm", "Running").await;
+}

@@ -137,3 +137,20 @@ fn a_look_that_finds_nothing_does_not_make_room_for_older_words() {
     seen.absent(&"1".into());
     assert!(seen.put(vm(3, PowerState::On)).is_none());
 }
+
+#[test]
+fn a_list_keeps_what_only_a_describe_reports() {
+    let described = VmState {
+        console_url: "vnc://host:5900".into(),
+        ..uncounted(PowerState::On)
+    };
+    let mut seen = Observations::default();
+    seen.answer(described);
+    let asked = seen.moment();
+    seen.replace(vec![uncounted(PowerState::On)], asked);
+    let url = |seen: &Observations| seen.get(&"1".into()).expect("there").console_url.clone();
+    assert_eq!(url(&seen), "vnc://host:5900");
+    let asked = seen.moment();
+    seen.replace(vec![uncounted(PowerState::Off)], asked);
+    assert_eq!(url(&seen), "", "another start has another console");
+}

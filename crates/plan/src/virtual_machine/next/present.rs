@@ -9,6 +9,7 @@ use polyvirt_contract::model::{PowerOp, PowerState, Stage, VmState};
 use super::{RESEND_AFTER, make, remaining};
 use crate::problem::Problem;
 use crate::reason::Reason;
+use crate::virtual_machine::correction::power_difference;
 use crate::virtual_machine::facts::{
     Answer, Desired, DesiredPower, Facts, OnDrift, OperationKind, Origin, RestartPolicy, Shape,
 };
@@ -243,14 +244,6 @@ fn restart_fields(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Vec<Str
         .collect()
 }
 
-/// A power state in the words of the API.
-const fn power_word(power: PowerState) -> &'static str {
-    match power {
-        PowerState::Suspended => "Paused",
-        other => other.wire(),
-    }
-}
-
 fn settled(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
     let waiting = restart_fields(facts, desired, vm);
     let mut drifts: Vec<_> = differences(&desired.shape(), vm)
@@ -258,11 +251,7 @@ fn settled(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
         .filter(|d| !waiting.iter().any(|f| f == d.field))
         .collect();
     if power_matches(desired.power, vm.power) == Some(false) {
-        drifts.push(Drift {
-            field: "spec.powerState",
-            declared: format!("{:?}", desired.power),
-            found: power_word(vm.power).to_owned(),
-        });
+        drifts.push(power_difference(desired, vm));
     }
     Step::Done(match (drifts.is_empty(), waiting.is_empty()) {
         (false, _) => Done::Drifted(drifts),

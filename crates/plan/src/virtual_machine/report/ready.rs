@@ -1,5 +1,6 @@
 //! The condition `Ready`: why it is so, and what to do.
 
+use polyvirt_api::infra::DriftKind;
 use polyvirt_api::names;
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::PowerState;
@@ -7,6 +8,7 @@ use polyvirt_contract::model::PowerState;
 use super::{Outcome, PassEnd};
 use crate::conditions::{Finding, Truth, is_true, kind};
 use crate::reason::Reason;
+use crate::virtual_machine::correction::in_progress;
 use crate::virtual_machine::facts::OperationKind;
 use crate::virtual_machine::hooks::Moment;
 use crate::virtual_machine::step::{Done, Drift, Wait, WaitFor};
@@ -17,10 +19,21 @@ pub(super) fn ready(end: &PassEnd<'_>) -> Finding {
         Outcome::Done(done) => ready_when_done(end, done),
         Outcome::Waiting(wait) => ready_when_waiting(end, wait),
         Outcome::Stopped(problem) => (Truth::False, problem.reason, problem.to_string()),
-        Outcome::InFlight(kind) => (Truth::False, in_flight(*kind), working(*kind).to_owned()),
+        Outcome::InFlight(kind) => at_work(end, *kind),
         Outcome::Failed(error) => (Truth::False, error.kind.into(), error_text(end, error)),
     };
     Finding::new(kind::READY, truth, reason, message)
+}
+
+fn at_work(end: &PassEnd<'_>, kind: OperationKind) -> (Truth, Reason, String) {
+    let Some(correction) = end.record.correcting() else {
+        return (Truth::False, in_flight(kind), working(kind).to_owned());
+    };
+    let reason = match correction.found.kind {
+        DriftKind::Deletion => Reason::Recreating,
+        DriftKind::Power | DriftKind::Size => in_flight(kind),
+    };
+    (Truth::False, reason, in_progress(correction))
 }
 
 fn ready_when_done(end: &PassEnd<'_>, done: &Done) -> (Truth, Reason, String) {

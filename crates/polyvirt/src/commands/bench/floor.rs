@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use polyvirt_api::infra::VirtualMachine;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl Shape {
 async fn events_about(lab: &Lab, vm: &str) -> anyhow::Result<Vec<Event>> {
     let api: Api<Event> = Api::namespaced(lab.client.clone(), NAMESPACE);
     let list = api
-        .list(&ListParams::default().fields(&format!("regarding.name={vm}")))
+        .list(&ListParams::default().fields(&format!("involvedObject.name={vm}")))
         .await?;
     Ok(list
         .items
@@ -213,10 +213,8 @@ fn event(mut event: Event, vm: &str, turn: usize) -> Event {
         namespace: Some(SCRATCH.to_owned()),
         ..ObjectMeta::default()
     };
-    if let Some(regarding) = &mut event.regarding {
-        regarding.namespace = Some(SCRATCH.to_owned());
-        regarding.name = Some(vm.to_owned());
-    }
+    event.involved_object.namespace = Some(SCRATCH.to_owned());
+    event.involved_object.name = Some(vm.to_owned());
     event
 }
 

@@ -48,7 +48,7 @@ pub struct Lab {
 
 impl Lab {
     /// Starts everything, and one VM so that the image is prepared.
-    pub async fn start() -> anyhow::Result<Self> {
+    pub async fn start(config: MockConfig) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("Cannot make a temporary folder")?;
         let audit_log = folder.path().join("audit.log");
         tracing::info!("starting etcd and kube-apiserver");
@@ -58,7 +58,7 @@ impl Lab {
             .await?;
         let client = client(&plane)?;
         install_crds(&client, &polyvirt_api::crds()).await?;
-        let (mock, address) = serve_mock().await?;
+        let (mock, address) = serve_mock(config).await?;
         let surroundings = objects::surroundings(&address.to_string());
         declare(&client, &[NAMESPACE, SCRATCH], surroundings).await?;
         let manager = start_manager(&plane, folder.path().join("manager.log")).await?;
@@ -193,8 +193,8 @@ async fn start_manager(plane: &ControlPlane, log: PathBuf) -> anyhow::Result<Man
 }
 
 /// Serves a mock on loopback until this process ends.
-async fn serve_mock() -> anyhow::Result<(Arc<Mock>, SocketAddr)> {
-    let mock = Mock::new(MockConfig::default());
+async fn serve_mock(config: MockConfig) -> anyhow::Result<(Arc<Mock>, SocketAddr)> {
+    let mock = Mock::new(config);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .context("No port is free on 127.0.0.1")?;

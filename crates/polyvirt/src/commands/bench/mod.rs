@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use polyvirt_provider_mock::MockConfig;
 
 use budgets::{BUDGETS, Budget, LARGE, Name, OF_MANAGER, Stage, VMS};
 use lab::Lab;
@@ -141,18 +142,39 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     let guest = guest::requirements(plan)?;
     if plan.wants_any(OF_MANAGER) {
-        of_manager(plan, report).await?;
+        on_lab(plan, report, MockConfig::default(), Arrangement::Plain).await?;
+    }
+    if plan.wants_any(&[Stage::Tasks]) {
+        let config = stages::tasks::provider();
+        on_lab(plan, report, config, Arrangement::Tasks).await?;
     }
     guest::run(plan, guest, report).await
 }
 
-async fn of_manager(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+/// What the provider of a lab is like, which decides what is measured there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrangement {
+    /// It answers when the work is done.
+    Plain,
+    /// It answers with tasks.
+    Tasks,
+}
+
+async fn on_lab(
+    plan: &Plan,
+    report: &mut Report,
+    config: MockConfig,
+    arrangement: Arrangement,
+) -> anyhow::Result<()> {
     let mut bench = Bench {
-        lab: Lab::start().await?,
+        lab: Lab::start(config).await?,
         plan: plan.clone(),
         report: Report::new(report.circumstances.clone()),
     };
-    let outcome = stages(&mut bench).await;
+    let outcome = match arrangement {
+        Arrangement::Plain => stages(&mut bench).await,
+        Arrangement::Tasks => stages::tasks::run(&mut bench).await,
+    };
     report.append(bench.report);
     outcome.with_context(|| {
         format!(

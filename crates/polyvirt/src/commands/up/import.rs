@@ -87,8 +87,10 @@ fn is_same(there: &Value, wanted: &Value) -> bool {
 enum Stage {
     /// VMs can be made from it.
     Ready,
-    /// It did not come.
+    /// The import failed, and the manager retries it.
     Failed(String),
+    /// The import failed, and the manager does not retry it by itself.
+    Refused(String),
     /// It is on its way.
     Under(String),
 }
@@ -107,6 +109,9 @@ pub async fn until_ready(
         let image = find(client, name).await?.context("The VMImage is gone")?;
         match stage(&image) {
             Stage::Ready => return Ok(((), Done::new("ready", "imported"))),
+            Stage::Refused(why) => bail!(
+                "Import of VMImage {name} failed: {why}. Run this again with another --image or --image-checksum"
+            ),
             Stage::Failed(why) => {
                 let since = *failed_since.get_or_insert_with(Instant::now);
                 show(
@@ -153,9 +158,16 @@ fn stage(image: &VMImage) -> Stage {
     let message = status.message.clone().unwrap_or_default();
     match status.phase {
         Some(ImagePhase::Ready) => Stage::Ready,
+        Some(ImagePhase::Failed) if is_final(status) => Stage::Refused(message),
         Some(ImagePhase::Failed) => Stage::Failed(message),
         _ => Stage::Under(percentage(status).unwrap_or(message)),
     }
+}
+
+/// Whether no provider plans another attempt.
+fn is_final(status: &VMImageStatus) -> bool {
+    let mut all = status.provider_status.values();
+    !status.provider_status.is_empty() && all.all(|on| on.next_attempt.is_none())
 }
 
 fn percentage(status: &VMImageStatus) -> Option<String> {
@@ -188,6 +200,20 @@ mod tests {
         let failed = json!({"phase": "Failed", "observedGeneration": 2, "message": "answered 404"});
         let why = Stage::Failed("answered 404".to_owned());
         assert_eq!(stage(&image(&failed)), why);
+    }
+
+    #[test]
+    fn a_failure_that_is_not_retried_ends_the_wait() {
+        let failed = |on: Value| {
+            stage(&image(&json!({
+                "phase": "Failed", "observedGeneration": 2, "message": "checksum mismatch", "providerStatus": {"local": on},
+            })))
+        };
+        let why = "checksum mismatch".to_owned();
+        let refused = failed(json!({"available": false}));
+        assert_eq!(refused, Stage::Refused(why.clone()));
+        let retried = failed(json!({"available": false, "nextAttempt": "2026-01-01T00:00:00Z"}));
+        assert_eq!(retried, Stage::Failed(why));
     }
 
     #[test]

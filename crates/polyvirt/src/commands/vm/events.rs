@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, Resource};
+use polyvirt_api::infra::VirtualMachine;
 use serde_json::json;
 
 use super::connect::unreachable;
@@ -29,15 +30,30 @@ pub async fn run(cluster: &Cluster, options: &Shown) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The events of a VM, the oldest first.
+/// The events of a VM, the oldest first. Those of a VM that was deleted are shown while no other VM has its name.
 pub async fn of(cluster: &Cluster, name: &str) -> anyhow::Result<Vec<Event>> {
     let api: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let vm = cluster.vms().get_opt(name).await;
+    let vm = vm.map_err(|e| unreachable(cluster, e, &format!("{name} cannot be read")))?;
     let fields = format!("involvedObject.kind=VirtualMachine,involvedObject.name={name}");
     let list = api.list(&ListParams::default().fields(&fields)).await;
     let list = list.map_err(|e| unreachable(cluster, e, "Events cannot be read"))?;
     let mut events = list.items;
     events.sort_by_key(|event| (last_seen(event), written(event)));
-    Ok(events)
+    Ok(of_one(events, vm.and_then(|vm| vm.metadata.uid).as_deref()))
+}
+
+/// Leaves out events of objects of another group, and of earlier objects of the name. Without a UID, those of the last one stay.
+fn of_one(mut events: Vec<Event>, uid: Option<&str>) -> Vec<Event> {
+    let group = format!("{}/", VirtualMachine::group(&()));
+    events.retain(|event| {
+        let version = event.involved_object.api_version.as_deref();
+        version.is_some_and(|version| version.starts_with(&group))
+    });
+    let last = events.last().and_then(|e| e.involved_object.uid.clone());
+    let uid = uid.map(ToOwned::to_owned).or(last);
+    events.retain(|event| event.involved_object.uid == uid);
+    events
 }
 
 /// Times are of whole seconds; within one, the order of writing is the best that is known.
@@ -90,6 +106,29 @@ pub fn table(events: &[Event], now: Timestamp) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_of_other_objects_of_the_name_are_left_out() {
+        let event = |version: &str, uid: &str| {
+            let about =
+                json!({"apiVersion": version, "kind": "VirtualMachine", "name": "web", "uid": uid});
+            serde_json::from_value::<Event>(json!({"metadata": {}, "involvedObject": about}))
+                .expect("an event")
+        };
+        let ours = "infra.virtrigaud.io/v1beta1";
+        let events = vec![
+            event(ours, "earlier"),
+            event("novacron.io/v1", "other"),
+            event(ours, "now"),
+        ];
+        let uids = |uid: Option<&str>| -> Vec<_> {
+            let shown = of_one(events.clone(), uid).into_iter();
+            shown.filter_map(|e| e.involved_object.uid).collect()
+        };
+        assert_eq!(uids(Some("now")), ["now"]);
+        assert_eq!(uids(Some("earlier")), ["earlier"]);
+        assert_eq!(uids(None), ["now"], "the last one that was deleted");
+    }
 
     #[test]
     fn both_kinds_of_events_are_read() {

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use polyvirt_api::infra::{PowerState, VMPhase, VirtualMachine};
 use polyvirt_api::names::REBOOT_ANNOTATION;
+use polyvirt_plan::Reason;
+use polyvirt_plan::conditions::kind;
 use serde_json::{Value, json};
 
 use super::connect::unreachable;
@@ -15,6 +17,8 @@ use super::{Cluster, is_off, print, say};
 use crate::exit::Failure;
 
 const POLL: Duration = Duration::from_millis(300);
+/// How long it may take until the status shows that the agent of a guest that restarts has gone.
+const AGENT_GOES: Duration = Duration::from_secs(5);
 /// How long the manager may take to note what somebody else has done.
 const NOTED: Duration = Duration::from_secs(20);
 
@@ -49,9 +53,30 @@ async fn set(cluster: &Cluster, name: &str, wanted: PowerState, wait: &Wait) -> 
         return Ok(());
     }
     until(cluster, name, verb, wait.timeout, |vm| {
-        Ok(reached(vm, generation, wanted))
+        match refusal(vm, generation) {
+            Some(why) => bail!("{name} does not {verb}: {why}"),
+            None => Ok(reached(vm, generation, wanted)),
+        }
     })
     .await
+}
+
+/// Why the change is not carried out until somebody changes something; `None` while it may yet be.
+fn refusal(vm: &VirtualMachine, generation: Option<i64>) -> Option<String> {
+    let conditions = &vm.status.as_ref()?.conditions;
+    let ready = conditions.iter().find(|c| c.type_ == kind::READY)?;
+    let of_this = ready.observed_generation >= generation && ready.status == "False";
+    let reason = Reason::parse(&ready.reason).filter(|_| of_this)?;
+    let is_final = matches!(
+        reason,
+        Reason::HookFailed
+            | Reason::InvalidSpec
+            | Reason::InvalidRequest
+            | Reason::UnsupportedByProvider
+            | Reason::IdentityConflict
+            | Reason::VmMissing
+    );
+    is_final.then(|| ready.message.clone())
 }
 
 /// What the VM is, where it is declared as it is wanted and somebody has changed that on the hypervisor: to declare the same again
@@ -105,13 +130,57 @@ pub async fn restart(cluster: &Cluster, change: &Change) -> anyhow::Result<()> {
         print(&format!("virtualmachine/{name}: asked to restart\n"));
         return Ok(());
     }
+    let mut agent = Agent::of(&vm);
     until(cluster, name, "restart", change.wait.timeout, |vm| {
         let status = vm.status.as_ref();
-        Ok(status.is_some_and(|status| {
+        let restarted = status.is_some_and(|status| {
             status.reboot_handled.as_ref() == Some(&request) && status.operation.is_none()
-        }))
+        });
+        Ok(restarted && agent.is_back(vm, Instant::now()))
     })
     .await
+}
+
+/// Follows the guest agent over a restart: a guest that had one can be used when it answers again.
+enum Agent {
+    /// The guest had none.
+    Unknown,
+    /// It was connected before the restart; the status may still say so.
+    Before(Option<Instant>),
+    /// Its end was seen.
+    Gone,
+}
+
+impl Agent {
+    fn of(vm: &VirtualMachine) -> Self {
+        if is_connected(vm) {
+            Self::Before(None)
+        } else {
+            Self::Unknown
+        }
+    }
+
+    /// Whether the agent answers after the restart, or was not there before. Must be asked from the restart on.
+    fn is_back(&mut self, vm: &VirtualMachine, now: Instant) -> bool {
+        let connected = is_connected(vm);
+        match self {
+            Self::Unknown => true,
+            Self::Gone => connected,
+            Self::Before(_) if !connected => {
+                *self = Self::Gone;
+                false
+            }
+            Self::Before(since) => now.duration_since(*since.get_or_insert(now)) >= AGENT_GOES,
+        }
+    }
+}
+
+fn is_connected(vm: &VirtualMachine) -> bool {
+    let said = vm
+        .status
+        .as_ref()
+        .and_then(|s| s.provider.get("guestAgent"));
+    said.is_some_and(|word| word == "connected")
 }
 
 pub(super) async fn patch(
@@ -213,6 +282,42 @@ mod tests {
         );
         assert_eq!(undone("On", "On", PowerState::On), None, "as it should be");
         assert_eq!(undone("Off", "Off", PowerState::On), None, "a change");
+    }
+
+    fn vm_with(status: Value) -> VirtualMachine {
+        serde_json::from_value(json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine", "metadata": {"generation": 2},
+            "spec": {"providerRef": {"name": "p"}}, "status": status,
+        }))
+        .expect("a VM")
+    }
+
+    #[test]
+    fn a_hook_that_failed_ends_the_wait_with_its_message() {
+        let vm = |generation: i64, reason: &str| {
+            vm_with(json!({"conditions": [{
+                "type": "Ready", "status": "False", "reason": reason, "message": "spec.lifecycle.preStop: No",
+                "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]}))
+        };
+        let why = Some("spec.lifecycle.preStop: No".to_owned());
+        assert_eq!(refusal(&vm(2, "HookFailed"), Some(2)), why);
+        assert_eq!(refusal(&vm(1, "HookFailed"), Some(2)), None, "an old word");
+        assert_eq!(refusal(&vm(2, "ShuttingDown"), Some(2)), None);
+    }
+
+    #[test]
+    fn a_restart_is_over_when_the_agent_that_was_there_is_back() {
+        let vm = |agent: &str| vm_with(json!({"provider": {"guestAgent": agent}}));
+        let begin = Instant::now();
+        let mut agent = Agent::of(&vm("connected"));
+        assert!(!agent.is_back(&vm("connected"), begin), "from before");
+        assert!(!agent.is_back(&vm("absent"), begin));
+        assert!(agent.is_back(&vm("connected"), begin));
+        let mut quick = Agent::of(&vm("connected"));
+        assert!(!quick.is_back(&vm("connected"), begin));
+        assert!(quick.is_back(&vm("connected"), begin + AGENT_GOES));
+        assert!(Agent::of(&vm("absent")).is_back(&vm("absent"), begin));
     }
 
     #[test]

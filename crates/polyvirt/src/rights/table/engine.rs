@@ -101,12 +101,7 @@ pub const ROOMS: &[Room] = &[
     Room {
         path: "engine/src/runtime/events.rs",
         why: "events of all kinds, beside the object that they are about",
-        rights: &[Right::new(
-            Role::Work,
-            "events.k8s.io",
-            &["events"],
-            &[Create, Patch],
-        )],
+        rights: &[Right::new(Role::Work, CORE, &["events"], &[Create, Patch])],
     },
     Room {
         path: "engine/src/calls",

@@ -40,7 +40,7 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn create_and_wait(bench: &Bench) -> anyhow::Result<Duration> {
+pub(super) async fn create_and_wait(bench: &Bench) -> anyhow::Result<Duration> {
     let vms = bench.plan.vms;
     let (before, _) = bench.lab.screen.counts();
     let begin = Instant::now();

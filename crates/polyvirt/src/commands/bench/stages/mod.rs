@@ -7,6 +7,7 @@ pub mod large;
 pub mod memory;
 pub mod rest;
 pub mod restart;
+pub mod tasks;
 
 use std::time::Duration;
 
