@@ -1,4 +1,4 @@
-//! What the caches of the manager know. No review waits for the API server.
+//! What the caches of the manager know. No review waits for the API server, except for the state of a controlling owner.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -13,6 +13,8 @@ use polyvirt_engine::runtime::vm_index::Target;
 use polyvirt_plan::Problem;
 
 use crate::facts::{Facts, Found, Users};
+use crate::owned::{Owner, OwnerState};
+use crate::owners::Owners;
 
 /// Names shown in a refusal.
 const SHOWN_USERS: usize = 10;
@@ -25,15 +27,17 @@ pub struct Caches {
     own: Catalogue,
     stand_in: RwLock<Option<StandIn>>,
     linked: Linked,
+    owners: Owners,
 }
 
 impl Caches {
     /// Nothing is known until one of the two is filled.
-    pub fn new(own: Catalogue, stand_in: Option<StandIn>, linked: Linked) -> Self {
+    pub fn new(own: Catalogue, stand_in: Option<StandIn>, linked: Linked, owners: Owners) -> Self {
         Self {
             own,
             stand_in: RwLock::new(stand_in),
             linked,
+            owners,
         }
     }
 
@@ -108,11 +112,16 @@ impl Facts for Caches {
         }
     }
 
+    fn owner(&self, namespace: &str, owner: &Owner) -> OwnerState {
+        self.owners.state(namespace, owner)
+    }
+
     fn users(&self, target: &Target) -> Option<Users> {
         let (Target::Provider(key)
         | Target::Class(key)
         | Target::Image(key)
-        | Target::Network(key)) = target
+        | Target::Network(key)
+        | Target::Policy(key)) = target
         else {
             return None;
         };

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use polyvirt_admission::{
-    Decision, Facts, Found, GroupKind, Operation, Request, Users, Verdict, review,
+    Decision, Facts, Found, GroupKind, Operation, Owner, OwnerState, Request, Users, Verdict,
+    review,
 };
 use polyvirt_api::infra::{
     Provider, ProviderType, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
@@ -16,12 +17,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Objects by kind and name, all in namespace `team`; nothing is known while it is `blind`.
-#[derive(Default)]
 pub struct World {
     pub blind: bool,
     objects: HashMap<(String, String), Value>,
     users: HashMap<String, usize>,
     leaving: usize,
+    pub owner: OwnerState,
 }
 
 pub fn manifest(kind: &str, name: &str, spec: Value) -> Value {
@@ -30,6 +31,18 @@ pub fn manifest(kind: &str, name: &str, spec: Value) -> Value {
         "metadata": {"name": name, "namespace": "team", "uid": "u"},
         "spec": spec,
     })
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            blind: false,
+            objects: HashMap::new(),
+            users: HashMap::new(),
+            leaving: 0,
+            owner: OwnerState::Stays,
+        }
+    }
 }
 
 impl World {
@@ -109,7 +122,11 @@ impl World {
     }
 
     pub fn ask(&self, kind: &str, operation: Operation, new: Value, old: Value) -> Verdict {
-        let request = Request {
+        review(&Self::request(kind, operation, new, old), self)
+    }
+
+    pub fn request(kind: &str, operation: Operation, new: Value, old: Value) -> Request {
+        Request {
             kind: GroupKind {
                 group: "infra.virtrigaud.io".to_owned(),
                 kind: kind.to_owned(),
@@ -121,8 +138,7 @@ impl World {
             object: new,
             old_object: old,
             ..Request::default()
-        };
-        review(&request, self)
+        }
     }
 }
 
@@ -161,11 +177,15 @@ impl Facts for World {
             Found::Unknown => Found::Unknown,
         }
     }
+    fn owner(&self, _: &str, _: &Owner) -> OwnerState {
+        self.owner
+    }
     fn users(&self, target: &Target) -> Option<Users> {
         let (Target::Provider(key)
         | Target::Class(key)
         | Target::Image(key)
-        | Target::Network(key)) = target
+        | Target::Network(key)
+        | Target::Policy(key)) = target
         else {
             return None;
         };
@@ -195,7 +215,7 @@ pub fn fields(verdict: &Verdict) -> Vec<&str> {
     match &verdict.decision {
         Decision::Invalid(problems) => problems.iter().map(|p| p.field.as_str()).collect(),
         Decision::Allowed => Vec::new(),
-        Decision::InUse(message) => panic!("in use: {message}"),
+        Decision::Owned(message) => panic!("owned: {message}"),
     }
 }
 
