@@ -19,7 +19,7 @@ use crate::owners::Owners;
 /// Names shown in a refusal.
 const SHOWN_USERS: usize = 10;
 
-/// Tells whether this program can run a provider inside itself.
+/// Tells whether this program can run a provider where its object says.
 pub type Linked = Arc<dyn Fn(&Provider) -> Result<(), Problem> + Send + Sync>;
 
 /// The caches of this manager, and while it stands by those that stand in for them.
@@ -99,6 +99,19 @@ impl Facts for Caches {
         self.find(key, |stores| &stores.vms)
     }
 
+    fn names(&self, kind: &str, namespace: &str) -> Vec<String> {
+        let keys = self.ask(namespace, |stores| match kind {
+            "Provider" => stores.providers.keys(),
+            "VMClass" => stores.classes.keys(),
+            "VMImage" => stores.images.keys(),
+            "VMNetworkAttachment" => stores.networks.keys(),
+            _ => Vec::new(),
+        });
+        let here = keys.into_iter().flatten();
+        let here = here.filter(|key| key.namespace() == namespace);
+        here.map(|key| key.name().to_owned()).collect()
+    }
+
     fn snapshot(&self, key: &ObjectKey) -> Found<VMSnapshot> {
         self.find(key, |stores| &stores.snapshots)
     }
@@ -128,7 +141,7 @@ impl Facts for Caches {
         self.ask(key.namespace(), |stores| users_of(stores, target))
     }
 
-    fn in_process(&self, provider: &Provider) -> Result<(), Problem> {
+    fn runnable(&self, provider: &Provider) -> Result<(), Problem> {
         (self.linked)(provider)
     }
 }

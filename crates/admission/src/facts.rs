@@ -59,6 +59,8 @@ pub trait Facts: Send + Sync {
     fn network(&self, key: &ObjectKey) -> Found<VMNetworkAttachment>;
     /// A VirtualMachine.
     fn vm(&self, key: &ObjectKey) -> Found<VirtualMachine>;
+    /// The names of the objects of a kind in a namespace; none if they are not known, or the kind is not named by VirtualMachines.
+    fn names(&self, kind: &str, namespace: &str) -> Vec<String>;
     /// A snapshot.
     fn snapshot(&self, key: &ObjectKey) -> Found<VMSnapshot>;
     /// Whether there is a Secret; nothing of it is known.
@@ -67,8 +69,8 @@ pub trait Facts: Send + Sync {
     fn owner(&self, namespace: &str, owner: &Owner) -> OwnerState;
     /// Who uses something, in all namespaces; `None` if nobody can tell.
     fn users(&self, target: &Target) -> Option<Users>;
-    /// Whether this program can run the provider inside itself.
-    fn in_process(&self, provider: &Provider) -> Result<(), Problem>;
+    /// Whether this program can run the provider where the object says.
+    fn runnable(&self, provider: &Provider) -> Result<(), Problem>;
 }
 
 /// What a provider has told of the fields that it honours; `None` if it was never connected.

@@ -82,7 +82,8 @@ fn facts(options: &cli::Manager, client: &Client, manager: &Manager) -> Arc<Cach
     let stands_by = options.elects(cli::Home::here());
     let stand_in = stands_by.then(|| StandIn::start(client, &options.namespaces));
     let owners = Owners::new(client.clone());
-    let linked: Linked = Arc::new(registry::can_run_inside);
+    let remote = options.pods.remote_providers;
+    let linked: Linked = Arc::new(move |provider| registry::can_run(provider, remote));
     let caches = Arc::new(Caches::new(manager.catalogue(), stand_in, linked, owners));
     let (leading, mut filled) = (caches.clone(), manager.ready());
     tokio::spawn(async move {

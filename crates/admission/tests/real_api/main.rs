@@ -14,6 +14,7 @@ mod bombs;
 mod certificates;
 mod chart;
 mod deletions;
+mod owned;
 mod nobody_answers;
 mod refusals;
 mod wire;

@@ -329,7 +329,7 @@ fn a_secret_that_is_not_there_is_told() {
                 .collect::<Vec<_>>()
         };
         let missing = format!(
-            "spec.{place}.{part}.secretRef: Secret team/s does not exist yet; work waits for it"
+            "spec.{place}.{part}.secretRef: Secret team/s does not exist yet. Create it or correct the name"
         );
         assert_eq!(told(World::furnished()), [missing]);
         let there = World::furnished().with("Secret", "s", json!({}));

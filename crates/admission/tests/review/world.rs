@@ -167,6 +167,10 @@ impl Facts for World {
     fn vm(&self, key: &ObjectKey) -> Found<VirtualMachine> {
         self.find("VirtualMachine", key)
     }
+    fn names(&self, kind: &str, _: &str) -> Vec<String> {
+        let all = self.objects.keys().filter(|(of, _)| of == kind);
+        all.map(|(_, name)| name.clone()).collect()
+    }
     fn snapshot(&self, key: &ObjectKey) -> Found<VMSnapshot> {
         self.find("VMSnapshot", key)
     }
@@ -197,7 +201,7 @@ impl Facts for World {
             leaving: self.leaving,
         })
     }
-    fn in_process(&self, provider: &Provider) -> Result<(), Problem> {
+    fn runnable(&self, provider: &Provider) -> Result<(), Problem> {
         if [ProviderType::Mock, ProviderType::Qemu].contains(&provider.spec.type_) {
             return Ok(());
         }

@@ -24,6 +24,7 @@ use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::Target;
 use crate::shared::{Hold, Protection, Usage, protect, status_body};
 
+pub use place_report::has_plain_scheme;
 pub use sessions::{Sessions, labels};
 pub use way::{NoWay, Place, Pods, Runtime, Security, Way};
 
