@@ -8,7 +8,7 @@ use polyvirt_admission::{
     review,
 };
 use polyvirt_api::infra::{
-    Provider, ProviderType, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+    Provider, ProviderType, RuntimeMode, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
 };
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
@@ -202,7 +202,15 @@ impl Facts for World {
         })
     }
     fn runnable(&self, provider: &Provider) -> Result<(), Problem> {
-        if [ProviderType::Mock, ProviderType::Qemu].contains(&provider.spec.type_) {
+        let here = [
+            ProviderType::Mock,
+            ProviderType::Qemu,
+            ProviderType::Vsphere,
+        ];
+        let runtime = provider.spec.runtime.as_ref();
+        let inside = runtime.is_some_and(|r| r.mode == RuntimeMode::InProcess);
+        let kinds = if inside { &here[..2] } else { &here[..] };
+        if kinds.contains(&provider.spec.type_) {
             return Ok(());
         }
         let text = "Providers of this type do not run inside the manager. Run one elsewhere";
