@@ -99,7 +99,8 @@ fn refuse_running(crd: &mut CustomResourceDefinition) {
 }
 
 const RUNNING: &str = "Always refused: spec.running is a field of virtualmachines.novacron.io. Use spec.powerState here.";
-const RUNNING_HINT: &str = r#"'spec.running is a field of virtualmachines.novacron.io. Start or stop a VM of novacron.io with: kubectl patch virtualmachines.novacron.io/' + self.metadata.name + ' --type merge -p \'{"spec":{"running":' + string(self.spec.running) + '}}\'. A VirtualMachine of infra.virtrigaud.io that no other object controls has spec.powerState'"#;
+/// No `string(self.spec.running)`: its length is unknown to the API server, which would refuse the rule as too costly.
+const RUNNING_HINT: &str = r#"'spec.running is a field of virtualmachines.novacron.io. Start or stop a VM of novacron.io with: kubectl patch virtualmachines.novacron.io/' + self.metadata.name + (self.spec.running ? ' --type merge -p \'{"spec":{"running":true}}\'' : ' --type merge -p \'{"spec":{"running":false}}\'') + '. A VirtualMachine of infra.virtrigaud.io that no other object controls has spec.powerState'"#;
 
 fn polish(crd: &mut CustomResourceDefinition) {
     let group = crd.spec.group.clone();
@@ -108,7 +109,9 @@ fn polish(crd: &mut CustomResourceDefinition) {
         let validation = version.schema.as_mut();
         if let Some(schema) = validation.and_then(|v| v.open_api_v3_schema.as_mut()) {
             polish_schema(schema);
-            strip_list_defaults(schema);
+            let spec = schema.properties.iter_mut().flatten();
+            let spec = spec.filter(|(name, _)| *name == "spec");
+            spec.for_each(|(_, spec)| strip_list_defaults(spec));
             complete_root(schema, &api_version);
         }
     }
@@ -150,7 +153,10 @@ fn polish_schema(schema: &mut JSONSchemaProps) {
 /// A default inside a list makes `kubectl apply` of an unchanged manifest send the whole list each time and print `configured`.
 /// So there are none: the program acts on absence. A key of a list stays, for the API server insists on a value for it.
 fn strip_list_defaults(schema: &mut JSONSchemaProps) {
-    let keys = schema.x_kubernetes_list_map_keys.clone().unwrap_or_default();
+    let keys = schema
+        .x_kubernetes_list_map_keys
+        .clone()
+        .unwrap_or_default();
     if let Some(JSONSchemaPropsOrArray::Schema(item)) = &mut schema.items {
         let fields = item.properties.iter_mut().flatten();
         let others = fields.filter(|(name, _)| !keys.contains(name));

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use kube::Client;
-use polyvirt_admission::{Caches, FailurePolicy, Linked, Metrics, Owners, Place, Registration, Webhooks};
+use polyvirt_admission::{
+    Caches, FailurePolicy, Linked, Metrics, Owners, Place, Registration, Webhooks,
+};
 use polyvirt_engine::catalogue::StandIn;
 use polyvirt_engine::manager::Manager;
 use polyvirt_pki::{Keeper, Source};

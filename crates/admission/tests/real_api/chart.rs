@@ -12,7 +12,8 @@ use kube::api::{
 };
 use kube::{Api, Client};
 use polyvirt_admission::{
-    Caches, ClientConfig, Configuration, FailurePolicy, Metrics, Owners, Place, Registration, Webhooks,
+    Caches, ClientConfig, Configuration, FailurePolicy, Metrics, Owners, Place, Registration,
+    Webhooks,
 };
 use polyvirt_engine::catalogue::StandIn;
 use polyvirt_pki::{Keeper, Lifetimes, Source};

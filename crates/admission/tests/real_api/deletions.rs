@@ -39,12 +39,19 @@ async fn deletion_of_what_a_vm_uses_is_accepted_and_waits_for_the_vm() {
         until("it says what it waits for", || async {
             let object = world.api(kind).get(name).await.expect("still there");
             let text = object.data["status"]["conditions"].to_string();
-            let wanted = format!("Deletion is waiting for 1 VirtualMachines that use it: {}/a", world.namespace);
+            let wanted = format!(
+                "Deletion is waiting for 1 VirtualMachines that use it: {}/a",
+                world.namespace
+            );
             text.contains(&wanted).then_some(())
         })
         .await;
     }
-    assert_eq!(world.reviews("verdict=\"warned\""), 3, "each deletion names the VM");
+    assert_eq!(
+        world.reviews("verdict=\"warned\""),
+        3,
+        "each deletion names the VM"
+    );
     delete(&world, "VirtualMachine", "a").await.expect("taken");
     for (kind, name) in USED {
         until("it is gone", || async {
@@ -66,7 +73,11 @@ async fn a_provider_is_held_as_soon_as_it_is_connected() {
     .await;
     delete(&world, "Provider", "hv").await.expect("accepted");
     until("it is gone", || async {
-        let found = world.api("Provider").get_opt("hv").await.expect("an answer");
+        let found = world
+            .api("Provider")
+            .get_opt("hv")
+            .await
+            .expect("an answer");
         found.is_none().then_some(())
     })
     .await;

@@ -35,13 +35,17 @@ async fn lower(world: &World, name: &str, uid: &str, change: Value) -> DynamicOb
         "spec": vm(change),
     });
     let params = PatchParams::apply("polyvirt-novacron").force();
-    let written = world.api("VirtualMachine").patch(name, &params, &Patch::Apply(body)).await;
+    let written = world
+        .api("VirtualMachine")
+        .patch(name, &params, &Patch::Apply(body))
+        .await;
     written.expect("writes of the manager pass")
 }
 
 async fn edit(world: &World, name: &str, body: Value) -> Result<DynamicObject, kube::Error> {
     let api = world.api("VirtualMachine");
-    api.patch(name, &PatchParams::default(), &Patch::Merge(body)).await
+    api.patch(name, &PatchParams::default(), &Patch::Merge(body))
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,18 +58,34 @@ async fn a_vm_is_not_deleted_or_edited_behind_its_owner() {
 
     let told = refusal(api.delete("my-vm", &params).await.map(drop));
     assert_eq!((told.code, told.reason.as_str()), (403, "Forbidden"));
-    let command = format!("kubectl delete virtualmachines.novacron.io/my-vm --namespace {}", world.namespace);
-    assert!(told.message.contains("guard.polyvirt.io"), "{}", told.message);
+    let command = format!(
+        "kubectl delete virtualmachines.novacron.io/my-vm --namespace {}",
+        world.namespace
+    );
+    assert!(
+        told.message.contains("guard.polyvirt.io"),
+        "{}",
+        told.message
+    );
     assert!(told.message.contains(&command), "{}", told.message);
 
     let told = refusal(edit(&world, "my-vm", json!({"spec": {"powerState": "Off"}})).await);
-    assert!(told.message.contains("\"running\":false"), "{}", told.message);
+    assert!(
+        told.message.contains("\"running\":false"),
+        "{}",
+        told.message
+    );
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    edit(&world, "my-vm", label).await.expect("metadata may change");
+    edit(&world, "my-vm", label)
+        .await
+        .expect("metadata may change");
     lower(&world, "my-vm", &uid, json!({"powerState": "OffGraceful"})).await;
 
     // Its owner is being deleted or gone: the VM goes too.
-    owners(&world).delete("my-vm", &params).await.expect("deleted");
+    owners(&world)
+        .delete("my-vm", &params)
+        .await
+        .expect("deleted");
     api.delete("my-vm", &params).await.expect("allowed now");
 }
 

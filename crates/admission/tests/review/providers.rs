@@ -43,7 +43,8 @@ fn a_type_that_this_program_lacks_is_warned_of() {
         let spec = json!({"type": "proxmox", "endpoint": "https://p", "runtime": {"mode": mode}});
         assert_warned(&world.create("Provider", spec), &["spec.runtime.mode: "]);
     }
-    let elsewhere = json!({"type": "proxmox", "endpoint": "grpc://p:1", "runtime": {"mode": "External"}});
+    let elsewhere =
+        json!({"type": "proxmox", "endpoint": "grpc://p:1", "runtime": {"mode": "External"}});
     assert_warned(&world.create("Provider", elsewhere), &[]);
 }
 

@@ -371,7 +371,11 @@ fn an_image_in_storage_of_a_cluster_is_warned_of_where_nobody_can_read_it() {
 fn a_mistyped_name_is_answered_with_the_one_that_was_meant() {
     let world = World::furnished()
         .with("Provider", "playground", json!({"spec": {"type": "mock"}}))
-        .with("VMClass", "medium", json!({"spec": {"cpu": 1, "memory": "1Gi"}}));
+        .with(
+            "VMClass",
+            "medium",
+            json!({"spec": {"cpu": 1, "memory": "1Gi"}}),
+        );
     let spec = json!({
         "providerRef": {"name": "playgroud"}, "classRef": {"name": "smal"}, "imageRef": {"name": "bsae"},
         "networks": [{"name": "a", "networkRef": {"name": "wan"}}],
@@ -389,5 +393,8 @@ fn a_mistyped_name_is_answered_with_the_one_that_was_meant() {
     // Names of other namespaces are not disclosed.
     let other = json!({"providerRef": {"name": "playgroud", "namespace": "other"}, "classRef": {"name": "small"}, "imageRef": {"name": "base"}});
     let verdict = world.create("VirtualMachine", other);
-    assert!(!verdict.warnings.concat().contains("did you mean"), "{verdict:?}");
+    assert!(
+        !verdict.warnings.concat().contains("did you mean"),
+        "{verdict:?}"
+    );
 }

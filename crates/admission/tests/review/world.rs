@@ -8,7 +8,8 @@ use polyvirt_admission::{
     review,
 };
 use polyvirt_api::infra::{
-    Provider, ProviderType, RuntimeMode, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+    Provider, ProviderType, RuntimeMode, VMClass, VMImage, VMNetworkAttachment, VMSnapshot,
+    VirtualMachine,
 };
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;

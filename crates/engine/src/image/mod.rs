@@ -20,7 +20,9 @@ use crate::context::Context;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::{Target, provider_of};
-use crate::shared::{Hold, Protection, Usage, finalizers_patch, protect, status_body, with_finalizer};
+use crate::shared::{
+    Hold, Protection, Usage, finalizers_patch, protect, status_body, with_finalizer,
+};
 
 /// Brings one image a step further on every provider that needs it.
 pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {

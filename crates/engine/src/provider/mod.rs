@@ -49,7 +49,15 @@ async fn pass(
     let key = Key::new(Kind::Provider, object.clone());
     let usage = Usage::of(ctx, &Target::Provider(object.clone()));
     let mut current = (**provider).clone();
-    let protection = protect(ctx, &key, &ctx.stores.providers, &mut current, &usage, Hold::Always).await?;
+    let protection = protect(
+        ctx,
+        &key,
+        &ctx.stores.providers,
+        &mut current,
+        &usage,
+        Hold::Always,
+    )
+    .await?;
     let provider = &current;
     if protection == Protection::Released {
         return Ok(Next::Idle);

@@ -31,7 +31,15 @@ async fn pass(ctx: &Context, object: &ObjectKey, class: &VMClass) -> Result<(), 
     let key = Key::new(Kind::VMClass, object.clone());
     let usage = Usage::of(ctx, &Target::Class(object.clone()));
     let mut class = class.clone();
-    let protection = protect(ctx, &key, &ctx.stores.classes, &mut class, &usage, Hold::WhenUsed).await?;
+    let protection = protect(
+        ctx,
+        &key,
+        &ctx.stores.classes,
+        &mut class,
+        &usage,
+        Hold::WhenUsed,
+    )
+    .await?;
     if protection == Protection::Released {
         return Ok(());
     }

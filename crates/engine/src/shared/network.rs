@@ -39,7 +39,15 @@ async fn pass(
     let key = Key::new(Kind::VMNetworkAttachment, object.clone());
     let usage = Usage::of(ctx, &Target::Network(object.clone()));
     let mut network = network.clone();
-    let protection = protect(ctx, &key, &ctx.stores.networks, &mut network, &usage, Hold::WhenUsed).await?;
+    let protection = protect(
+        ctx,
+        &key,
+        &ctx.stores.networks,
+        &mut network,
+        &usage,
+        Hold::WhenUsed,
+    )
+    .await?;
     if protection == Protection::Released {
         return Ok(());
     }

@@ -34,7 +34,15 @@ async fn pass(
     let key = Key::new(Kind::VMPlacementPolicy, object.clone());
     let usage = Usage::of(ctx, &Target::Policy(object.clone()));
     let mut policy = policy.clone();
-    let protection = protect(ctx, &key, &ctx.stores.policies, &mut policy, &usage, Hold::WhenUsed).await?;
+    let protection = protect(
+        ctx,
+        &key,
+        &ctx.stores.policies,
+        &mut policy,
+        &usage,
+        Hold::WhenUsed,
+    )
+    .await?;
     if protection == Protection::Released {
         return Ok(());
     }

@@ -50,10 +50,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn yaml(definitions: &[CustomResourceDefinition]) -> anyhow::Result<String> {
-    let documents: Result<Vec<_>, _> = definitions
-        .iter()
-        .map(serde_saphyr::to_string)
-        .collect();
+    let documents: Result<Vec<_>, _> = definitions.iter().map(serde_saphyr::to_string).collect();
     let documents = documents.context("Cannot write YAML")?;
     let trimmed: Vec<_> = documents.iter().map(|d| d.trim_end()).collect();
     Ok(format!("---\n{}\n", trimmed.join("\n---\n")))

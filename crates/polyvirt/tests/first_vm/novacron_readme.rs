@@ -84,8 +84,14 @@ fn applied(setting: &str) -> Machine {
     said(&up, 0);
     let file = machine.folder.path().join("my-vm.yaml");
     std::fs::write(&file, MANIFEST).unwrap();
-    said(&kubectl(&machine, &format!("apply -f {}", file.display())), 0);
-    works(&machine, &format!("wait {NOVACRON} --for=condition=Ready {WAIT}"));
+    said(
+        &kubectl(&machine, &format!("apply -f {}", file.display())),
+        0,
+    );
+    works(
+        &machine,
+        &format!("wait {NOVACRON} --for=condition=Ready {WAIT}"),
+    );
     machine
 }
 
@@ -108,7 +114,10 @@ fn reads(machine: &Machine) {
     works(machine, "get pods -n novacron-system");
     works(machine, "get crd virtualmachines.novacron.io");
     works(machine, "describe nodes");
-    let events = works(machine, "get events --field-selector involvedObject.name=my-vm");
+    let events = works(
+        machine,
+        "get events --field-selector involvedObject.name=my-vm",
+    );
     assert!(events.contains("Running"), "{events}");
     let shown = works(machine, "get vm");
     assert!(shown.contains("my-vm   Running"), "{shown}");
@@ -125,18 +134,36 @@ fn with_the_short_name_every_command_means_novacron() {
     reads(&machine);
     let described = works(&machine, "describe vm my-vm");
     assert!(described.contains("novacron.io/v1alpha1"), "{described}");
-    works(&machine, r#"patch vm my-vm --type merge -p '{"spec":{"running":false}}'"#);
-    works(&machine, &format!("wait {NOVACRON} --for=jsonpath={{.status.phase}}=Stopped {WAIT}"));
-    works(&machine, r#"patch vm my-vm --type merge -p '{"spec":{"running":true}}'"#);
-    works(&machine, &format!("wait {NOVACRON} --for=condition=Ready {WAIT}"));
+    works(
+        &machine,
+        r#"patch vm my-vm --type merge -p '{"spec":{"running":false}}'"#,
+    );
+    works(
+        &machine,
+        &format!("wait {NOVACRON} --for=jsonpath={{.status.phase}}=Stopped {WAIT}"),
+    );
+    works(
+        &machine,
+        r#"patch vm my-vm --type merge -p '{"spec":{"running":true}}'"#,
+    );
+    works(
+        &machine,
+        &format!("wait {NOVACRON} --for=condition=Ready {WAIT}"),
+    );
     let deleted = works(&machine, "delete vm my-vm");
-    assert!(deleted.contains("virtualmachine.novacron.io \"my-vm\" deleted"), "{deleted}");
+    assert!(
+        deleted.contains("virtualmachine.novacron.io \"my-vm\" deleted"),
+        "{deleted}"
+    );
     let left = works(&machine, "get virtualmachines.infra.virtrigaud.io -o name");
     assert_eq!(left, "", "its VM is deleted with it");
     // The setting is remembered, and can be taken back.
     said(&machine.up_with(&["--no-sample"]), 0);
     until_first_group(&machine, "novacron.io");
-    said(&machine.up_with(&["--no-sample", "--vm-short-name", "infra"]), 0);
+    said(
+        &machine.up_with(&["--no-sample", "--vm-short-name", "infra"]),
+        0,
+    );
     until_first_group(&machine, "infra.virtrigaud.io");
 }
 
@@ -158,22 +185,52 @@ fn without_it_no_command_loses_a_vm_and_each_says_what_to_type() {
     let machine = applied("infra");
     until_first(&machine, "virtualmachine.infra.virtrigaud.io/my-vm");
     reads(&machine);
-    let vm = || works(&machine, &format!("get {INFRA} -o jsonpath={{.metadata.uid}}/{{.status.id}}"));
+    let vm = || {
+        works(
+            &machine,
+            &format!("get {INFRA} -o jsonpath={{.metadata.uid}}/{{.status.id}}"),
+        )
+    };
     let before = vm();
     let described = works(&machine, "describe vm my-vm");
-    assert!(described.contains("infra.virtrigaud.io/v1beta1"), "{described}");
+    assert!(
+        described.contains("infra.virtrigaud.io/v1beta1"),
+        "{described}"
+    );
     for running in ["false", "true"] {
         let patch = format!(r#"--type merge -p '{{"spec":{{"running":{running}}}}}'"#);
         let wanted = format!("kubectl patch {NOVACRON} {patch}");
         refused(&machine, &format!("patch vm my-vm {patch}"), &wanted);
     }
     let stop = r#"patch vm my-vm --type merge -p '{"spec":{"powerState":"Off"}}'"#;
-    refused(&machine, stop, &format!("kubectl patch {NOVACRON} --type merge -p '{{\"spec\":{{\"running\":false}}}}'"));
-    refused(&machine, "delete vm my-vm", &format!("kubectl delete {NOVACRON} --namespace default"));
-    refused(&machine, "delete vm --all", &format!("kubectl delete {NOVACRON} --namespace default"));
+    refused(
+        &machine,
+        stop,
+        &format!("kubectl patch {NOVACRON} --type merge -p '{{\"spec\":{{\"running\":false}}}}'"),
+    );
+    refused(
+        &machine,
+        "delete vm my-vm",
+        &format!("kubectl delete {NOVACRON} --namespace default"),
+    );
+    refused(
+        &machine,
+        "delete vm --all",
+        &format!("kubectl delete {NOVACRON} --namespace default"),
+    );
     assert_eq!(vm(), before, "nothing was lost");
-    works(&machine, &format!("patch {NOVACRON} --type merge -p '{{\"spec\":{{\"running\":false}}}}'"));
-    works(&machine, &format!("wait {NOVACRON} --for=jsonpath={{.status.phase}}=Stopped {WAIT}"));
+    works(
+        &machine,
+        &format!("patch {NOVACRON} --type merge -p '{{\"spec\":{{\"running\":false}}}}'"),
+    );
+    works(
+        &machine,
+        &format!("wait {NOVACRON} --for=jsonpath={{.status.phase}}=Stopped {WAIT}"),
+    );
     works(&machine, &format!("delete {NOVACRON} --namespace default"));
-    assert_eq!(works(&machine, "get vm -o name"), "", "its VM is deleted with it");
+    assert_eq!(
+        works(&machine, "get vm -o name"),
+        "",
+        "its VM is deleted with it"
+    );
 }
