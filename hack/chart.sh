@@ -48,6 +48,16 @@ acts() {
   if grep -qF -- "$3" <<<"$shown"; then die "'$3' is in $1 without $2 too: it shows nothing"; fi
 }
 
+# keeps_the_rest TEMPLATE VALUE: the value acts, and removes no field that the template shows without it.
+keeps_the_rest() {
+  local before after lost
+  before=$(helm template polyvirt "$CHART" --show-only "templates/$1")
+  after=$(helm template polyvirt "$CHART" --show-only "templates/$1" --set "$2")
+  [ "$before" != "$after" ] || die "$2 does not act in $1"
+  lost=$(diff <(sed 's/:.*//' <<<"$before" | sort) <(sed 's/:.*//' <<<"$after" | sort) | sed -n 's/^< //p') || true
+  [ -z "$lost" ] || die "$2 removes from $1: $lost"
+}
+
 # The values that VirtRigaud's users know. Which providers run where is seen by the tests of crates/runtimes.
 known_values_act() {
   acts deployment.yaml image.repository=example.com/vms/manager 'image: example.com/vms/manager:'
@@ -58,8 +68,11 @@ known_values_act() {
   acts deployment.yaml nodeSelector.disk=ssd 'disk: ssd'
   acts deployment.yaml 'tolerations[0].key=vms-only' 'key: vms-only'
   acts deployment.yaml affinity.podAffinity.vms=near 'vms: near'
-  acts deployment.yaml providers.libvirt.enabled=false 'value: "mock,proxmox,vsphere"'
-  acts deployment.yaml providers.qemu.enabled=true 'value: "libvirt,mock,proxmox,qemu,vsphere"'
+  acts deployment.yaml providers.libvirt.enabled=false 'value: "kubevirt,mock,qemu"'
+  acts deployment.yaml providers.vsphere.enabled=true 'value: "kubevirt,libvirt,mock,qemu,vsphere"'
+  acts deployment.yaml vmShortName=novacron '--vm-short-name=novacron'
+  acts crd-upgrade.yaml vmShortName=novacron '--vm-short-name=novacron'
+  acts gateway.yaml vmShortName=novacron 'name: priority.novacron.io'
   acts crd-upgrade.yaml nodeSelector.disk=ssd 'disk: ssd'
   acts crd-upgrade.yaml image.tag=v7 'image: ghcr.io/polyvirt/polyvirt:v7'
   helm template polyvirt "$CHART" --show-only templates/crd-upgrade.yaml | grep 'app.kubernetes.io/component: crd-upgrade' >/dev/null ||
@@ -70,9 +83,13 @@ known_values_act() {
 
 # The same in the form of VirtRigaud's own chart, so that a values file from there does what it did.
 values_of_virtrigaud_act() {
+  local name
   acts deployment.yaml manager.replicaCount=3 'replicas: 3'
   acts pdb.yaml manager.replicaCount=3 'kind: PodDisruptionBudget'
   acts deployment.yaml manager.resources.limits.cpu=7 'cpu: 7'
+  for name in manager.securityContext.runAsUser=7 manager.podSecurityContext.fsGroup=7 manager.resources.limits.cpu=7; do
+    keeps_the_rest deployment.yaml "$name"
+  done
   acts deployment.yaml manager.nodeSelector.disk=ssd 'disk: ssd'
   acts deployment.yaml 'manager.tolerations[0].key=vms-only' 'key: vms-only'
   acts deployment.yaml manager.affinity.podAffinity.vms=near 'vms: near'

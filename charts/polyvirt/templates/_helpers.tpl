@@ -124,6 +124,12 @@ matchConditions:
     expression: request.operation != 'UPDATE' || (!has(object.metadata.deletionTimestamp) && object.spec != oldObject.spec)
   - name: not-the-manager
     expression: request.userInfo.username != "system:serviceaccount:{{ .root.Release.Namespace }}:{{ include "polyvirt.serviceAccountName" .root }}"
+  {{- if .owned }}
+  - name: has-an-owner
+    expression: has(oldObject.metadata.ownerReferences) && oldObject.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)
+  - name: not-garbage-collection
+    expression: '!(request.userInfo.username in ["system:serviceaccount:kube-system:generic-garbage-collector","system:serviceaccount:kube-system:namespace-controller","system:kube-controller-manager"])'
+  {{- end }}
 namespaceSelector:
   matchExpressions:
     {{- if .root.Values.scope.namespaces }}

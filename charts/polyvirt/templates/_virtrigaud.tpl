@@ -14,8 +14,12 @@ them includes this first. What has no meaning here is told in NOTES.txt.
 {{- define "polyvirt.virtrigaud.manager" -}}
 {{- $values := .Values -}}
 {{- $manager := get .Values "manager" | default dict -}}
-{{- range $name := list "replicaCount" "resources" "nodeSelector" "tolerations" "affinity" "podSecurityContext" "securityContext" -}}
+{{- range $name := list "replicaCount" "nodeSelector" "tolerations" "affinity" -}}
 {{- if hasKey $manager $name -}}{{- $_ := set $values $name (get $manager $name) -}}{{- end -}}
+{{- end -}}
+{{/* Merged, as Helm merges them without manager: one value must not remove the rest of the hardening, or all requests. */}}
+{{- range $name := list "resources" "podSecurityContext" "securityContext" -}}
+{{- $_ := set $values $name (mergeOverwrite (deepCopy (get $values $name | default dict)) (get $manager $name | default dict)) -}}
 {{- end -}}
 {{- range $name, $value := get $manager "serviceAccount" | default dict -}}
 {{- $_ := set $values.serviceAccount $name $value -}}

@@ -1,4 +1,4 @@
-//! What the caches of the manager know. No review waits for the API server.
+//! What the caches of the manager know. No review waits for the API server, except for the state of a controlling owner.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -13,11 +13,13 @@ use polyvirt_engine::runtime::vm_index::Target;
 use polyvirt_plan::Problem;
 
 use crate::facts::{Facts, Found, Users};
+use crate::owned::{Owner, OwnerState};
+use crate::owners::Owners;
 
 /// Names shown in a refusal.
 const SHOWN_USERS: usize = 10;
 
-/// Tells whether this program can run a provider inside itself.
+/// Tells whether this program can run a provider where its object says.
 pub type Linked = Arc<dyn Fn(&Provider) -> Result<(), Problem> + Send + Sync>;
 
 /// The caches of this manager, and while it stands by those that stand in for them.
@@ -25,15 +27,17 @@ pub struct Caches {
     own: Catalogue,
     stand_in: RwLock<Option<StandIn>>,
     linked: Linked,
+    owners: Owners,
 }
 
 impl Caches {
     /// Nothing is known until one of the two is filled.
-    pub fn new(own: Catalogue, stand_in: Option<StandIn>, linked: Linked) -> Self {
+    pub fn new(own: Catalogue, stand_in: Option<StandIn>, linked: Linked, owners: Owners) -> Self {
         Self {
             own,
             stand_in: RwLock::new(stand_in),
             linked,
+            owners,
         }
     }
 
@@ -95,6 +99,19 @@ impl Facts for Caches {
         self.find(key, |stores| &stores.vms)
     }
 
+    fn names(&self, kind: &str, namespace: &str) -> Vec<String> {
+        let keys = self.ask(namespace, |stores| match kind {
+            "Provider" => stores.providers.keys(),
+            "VMClass" => stores.classes.keys(),
+            "VMImage" => stores.images.keys(),
+            "VMNetworkAttachment" => stores.networks.keys(),
+            _ => Vec::new(),
+        });
+        let here = keys.into_iter().flatten();
+        let here = here.filter(|key| key.namespace() == namespace);
+        here.map(|key| key.name().to_owned()).collect()
+    }
+
     fn snapshot(&self, key: &ObjectKey) -> Found<VMSnapshot> {
         self.find(key, |stores| &stores.snapshots)
     }
@@ -108,18 +125,23 @@ impl Facts for Caches {
         }
     }
 
+    fn owner(&self, namespace: &str, owner: &Owner) -> OwnerState {
+        self.owners.state(namespace, owner)
+    }
+
     fn users(&self, target: &Target) -> Option<Users> {
         let (Target::Provider(key)
         | Target::Class(key)
         | Target::Image(key)
-        | Target::Network(key)) = target
+        | Target::Network(key)
+        | Target::Policy(key)) = target
         else {
             return None;
         };
         self.ask(key.namespace(), |stores| users_of(stores, target))
     }
 
-    fn in_process(&self, provider: &Provider) -> Result<(), Problem> {
+    fn runnable(&self, provider: &Provider) -> Result<(), Problem> {
         (self.linked)(provider)
     }
 }

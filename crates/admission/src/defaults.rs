@@ -1,9 +1,9 @@
-//! Defaults that depend on more than the schema. Few, for whatever is added here shows up beside what people wrote: only
-//! who asked for a clone or a migration, which nobody but the API server knows.
+//! Fields that depend on more than the schema. Few, for whatever is added here shows up beside what people wrote: only the user
+//! who asked for a clone or a migration. The API server alone knows that, so what a manifest says of it is replaced.
 
 use json_patch::Patch;
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, PatchOperation};
+use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 
 use crate::wire::{Operation, Request};
@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 255;
 /// The kinds that have such a field, by their names in URLs.
 pub const RESOURCES: [&str; 2] = ["vmclones", "vmmigrations"];
 
-/// What is to be added. Nothing that is there is ever changed, so asking again adds nothing.
+/// What is to be changed. Asking again changes nothing more.
 pub fn defaults(request: &Request) -> Patch {
     Patch(creator(request).unwrap_or_default())
 }
@@ -25,16 +25,23 @@ fn creator(request: &Request) -> Option<Vec<PatchOperation>> {
     }
     let spec = request.object.get("spec")?;
     let metadata = spec.get("metadata").filter(|m| m.is_object());
-    if metadata.is_some_and(|m| m.get("createdBy").is_some()) {
+    let written = metadata.and_then(|m| m.get("createdBy"));
+    let asked = asked_by(request);
+    if written == asked.as_ref() {
         return None;
     }
-    let name = asked_by(request)?;
-    let (path, value) = match metadata {
-        Some(_) => (vec!["spec", "metadata", "createdBy"], name),
-        None => (vec!["spec", "metadata"], json!({ "createdBy": name })),
+    let path = PointerBuf::from_tokens(["spec", "metadata", "createdBy"]);
+    // An `add` replaces a value that is there.
+    let change = match (asked, metadata) {
+        (Some(value), Some(_)) => PatchOperation::Add(AddOperation { path, value }),
+        (Some(name), None) => PatchOperation::Add(AddOperation {
+            path: PointerBuf::from_tokens(["spec", "metadata"]),
+            value: json!({ "createdBy": name }),
+        }),
+        // The user is unknown, and so the claim of a manifest is not kept.
+        (None, _) => PatchOperation::Remove(RemoveOperation { path }),
     };
-    let path = PointerBuf::from_tokens(path);
-    Some(vec![PatchOperation::Add(AddOperation { path, value })])
+    Some(vec![change])
 }
 
 /// On an update the one who asked first, so that tools which apply a manifest again and again see no difference.
@@ -88,10 +95,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_stays() {
-        let own = json!({"spec": {"metadata": {"createdBy": "carol", "project": "x"}}});
-        let asked = request(Operation::Create, own.clone(), Value::Null);
-        assert_eq!(applied(&asked), own);
+    fn a_forged_creator_is_replaced() {
+        let forged = json!({"spec": {"metadata": {"createdBy": "carol", "project": "x"}}});
+        let asked = request(Operation::Create, forged.clone(), Value::Null);
+        let first = applied(&asked);
+        let wanted = json!({"project": "x", "createdBy": "alice"});
+        assert_eq!(first["spec"]["metadata"], wanted);
+        let later = request(Operation::Update, forged.clone(), first);
+        assert_eq!(applied(&later)["spec"]["metadata"], wanted);
+        let unknown = json!({"spec": {"metadata": {"project": "x"}}});
+        let late = request(Operation::Update, forged, unknown.clone());
+        assert_eq!(applied(&late), unknown);
         let partly = json!({"spec": {"metadata": {"project": "x"}}});
         let asked = request(Operation::Create, partly, Value::Null);
         assert_eq!(

@@ -11,6 +11,8 @@ use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
 use polyvirt_plan::Problem;
 
+use crate::owned::{Owner, OwnerState};
+
 /// An object that was looked for.
 #[derive(Clone, Debug)]
 pub enum Found<T> {
@@ -43,7 +45,7 @@ pub struct Users {
     pub leaving: usize,
 }
 
-/// What a review may know. Nothing here may wait.
+/// What a review may know. Nothing here may wait, but for [`Facts::owner`].
 pub trait Facts: Send + Sync {
     /// A Provider.
     fn provider(&self, key: &ObjectKey) -> Found<Provider>;
@@ -57,14 +59,18 @@ pub trait Facts: Send + Sync {
     fn network(&self, key: &ObjectKey) -> Found<VMNetworkAttachment>;
     /// A VirtualMachine.
     fn vm(&self, key: &ObjectKey) -> Found<VirtualMachine>;
+    /// The names of the objects of a kind in a namespace; none if they are not known, or the kind is not named by VirtualMachines.
+    fn names(&self, kind: &str, namespace: &str) -> Vec<String>;
     /// A snapshot.
     fn snapshot(&self, key: &ObjectKey) -> Found<VMSnapshot>;
     /// Whether there is a Secret; nothing of it is known.
     fn secret(&self, key: &ObjectKey) -> Found<()>;
+    /// Whether a controlling owner is there and is to stay. The only question that may be put to the API server.
+    fn owner(&self, namespace: &str, owner: &Owner) -> OwnerState;
     /// Who uses something, in all namespaces; `None` if nobody can tell.
     fn users(&self, target: &Target) -> Option<Users>;
-    /// Whether this program can run the provider inside itself.
-    fn in_process(&self, provider: &Provider) -> Result<(), Problem>;
+    /// Whether this program can run the provider where the object says.
+    fn runnable(&self, provider: &Provider) -> Result<(), Problem>;
 }
 
 /// What a provider has told of the fields that it honours; `None` if it was never connected.

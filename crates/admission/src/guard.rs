@@ -1,45 +1,45 @@
-//! Deletion of what VirtualMachines need.
+//! Deletion of what VirtualMachines need, and of VirtualMachines that other objects control.
 //!
-//! The controllers keep such an object by a finalizer, so nothing is lost without this guard; but an object that is being
-//! deleted cannot be brought back, and says nothing to whoever deleted it by mistake.
-//!
-//! VirtualMachines that are themselves being deleted are no reason to refuse once the finalizer is on the object: it waits
-//! for them. Before that they are, for a VM whose Provider is gone can no longer be taken down. So the deletion of a whole
-//! namespace ends by itself: its VirtualMachines go first, and the rest with a later try. One in another namespace holds what
-//! it uses, and so the namespace, until it is deleted or moved. That is meant.
+//! An object in use is deleted last: the controllers hold it by a finalizer until its users are deleted or changed, so its
+//! deletion is accepted in any order, as `kubectl delete -f`, Helm and GitOps tools need it. The warning names the users, for a
+//! deletion cannot be taken back.
 
-use polyvirt_api::names::{FORCE_DELETE_ANNOTATION, IN_USE_FINALIZER};
+use polyvirt_api::names::IN_USE_FINALIZER;
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
 use serde_json::Value;
 
 use crate::facts::{Facts, Users};
-use crate::verdict::{Decision, Verdict};
+use crate::owned;
+use crate::verdict::Verdict;
 use crate::wire::Request;
 
-/// Refuses if somebody needs the object.
+/// Names shown in a warning, which clients may cut off after 250 bytes.
+const SHOWN: usize = 4;
+
+/// Refuses for a VirtualMachine with an owner, warns for the rest.
 pub(crate) fn deletion(request: &Request, facts: &dyn Facts) -> Verdict {
+    match request.kind.kind.as_str() {
+        "VirtualMachine" => owned::deletion(request, facts),
+        kind => Verdict::warned(in_use(kind, request, facts).into_iter().collect()),
+    }
+}
+
+/// Who uses the object, and what that means for its deletion.
+fn in_use(kind: &str, request: &Request, facts: &dyn Facts) -> Option<String> {
     let old = &request.old_object["metadata"];
     let key = key(request);
-    let Some(target) = target(&request.kind.kind, &key) else {
-        return Verdict::allowed();
-    };
-    let users = facts.users(&target).unwrap_or_default();
-    let needed = users.count > 0 || users.leaving > 0 && !is_held(old);
-    if !needed || !old["deletionTimestamp"].is_null() {
-        return Verdict::allowed();
+    let users = facts.users(&target(kind, &key)?)?;
+    // VirtualMachines that are being deleted themselves need no mention: both deletions end without further action.
+    if users.count == 0 || !old["deletionTimestamp"].is_null() {
+        return None;
     }
-    if is_held(old) && old["annotations"][FORCE_DELETE_ANNOTATION] == "true" {
-        let text = format!(
-            "It goes when nobody uses it any more; now these do: {}",
-            named(&users)
-        );
-        return Verdict::warned(vec![text]);
-    }
-    Verdict {
-        decision: Decision::InUse(refusal(&request.kind.kind, &key, &users)),
-        warnings: Vec::new(),
-    }
+    let named = named(&users);
+    Some(if is_held(old) {
+        format!("{kind} {key} is used by {named}. It is deleted when they are deleted or changed")
+    } else {
+        format!("{kind} {key} is deleted immediately, though it is named by {named}")
+    })
 }
 
 /// Whether the object stays until the controllers let it go.
@@ -54,20 +54,6 @@ fn key(request: &Request) -> ObjectKey {
     ObjectKey::new(&request.namespace, name.unwrap_or(&request.name))
 }
 
-fn refusal(kind: &str, key: &ObjectKey, users: &Users) -> String {
-    let what = format!("{kind} {key}");
-    if users.count == 0 {
-        return format!(
-            "{what} is needed until {} VirtualMachines that are being deleted are gone. Try again then",
-            users.leaving
-        );
-    }
-    format!(
-        "{what} is used by {}. Delete or change them first, or set the annotation {FORCE_DELETE_ANNOTATION}=true to have it deleted when nobody uses it any more",
-        named(users)
-    )
-}
-
 fn target(kind: &str, key: &ObjectKey) -> Option<Target> {
     let key = key.clone();
     match kind {
@@ -80,15 +66,21 @@ fn target(kind: &str, key: &ObjectKey) -> Option<Target> {
     }
 }
 
+/// The first names, so many that the warning is not cut off.
 fn named(users: &Users) -> String {
-    let names: Vec<_> = users.some.iter().map(ToString::to_string).collect();
+    let names: Vec<_> = users
+        .some
+        .iter()
+        .take(SHOWN)
+        .map(ToString::to_string)
+        .collect();
     let noun = if users.count == 1 {
         "VirtualMachine"
     } else {
         "VirtualMachines"
     };
     let shown = format!("{} {noun}: {}", users.count, names.join(", "));
-    match users.count.saturating_sub(users.some.len()) {
+    match users.count.saturating_sub(names.len()) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }

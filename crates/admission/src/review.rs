@@ -1,7 +1,7 @@
 //! From a question to a verdict. Pure.
 //!
 //! ```text
-//!   DELETE ─────────────────────────────► guard: does anybody need it?
+//!   DELETE ─────────────────────────────► guard: controlled by another object? still used?
 //!   being deleted, or spec as before ───► allowed, whatever else it says
 //!   otherwise ─► problems now − problems before ─► any left: refused
 //!              └► warnings ───────────────────────► told in any case
@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::facts::Facts;
 use crate::guard;
+use crate::owned;
 use crate::rules::Judged;
 use crate::verdict::Verdict;
 use crate::wire::{Operation, Request};
@@ -34,7 +35,7 @@ pub fn review(request: &Request, facts: &dyn Facts) -> Verdict {
 
 fn of_kind(request: &Request, facts: &dyn Facts) -> Verdict {
     match request.kind.kind.as_str() {
-        "VirtualMachine" => judge::<VirtualMachine>(request, facts),
+        "VirtualMachine" => of_vm(request, facts),
         "Provider" => judge::<Provider>(request, facts),
         "VMClass" => judge::<VMClass>(request, facts),
         "VMImage" => judge::<VMImage>(request, facts),
@@ -46,6 +47,14 @@ fn of_kind(request: &Request, facts: &dyn Facts) -> Verdict {
         "VMPlacementPolicy" => judge::<VMPlacementPolicy>(request, facts),
         _ => Verdict::allowed(),
     }
+}
+
+/// A VM that another object controls is changed by its owner only.
+fn of_vm(request: &Request, facts: &dyn Facts) -> Verdict {
+    if is_settled(request) {
+        return Verdict::allowed();
+    }
+    owned::edit(request, facts).unwrap_or_else(|| judge::<VirtualMachine>(request, facts))
 }
 
 fn of_novacron(request: &Request, facts: &dyn Facts) -> Verdict {

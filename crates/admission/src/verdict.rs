@@ -26,8 +26,8 @@ pub enum Decision {
     Allowed,
     /// It can never work as it is written.
     Invalid(Vec<Problem>),
-    /// Others still need what is to be deleted.
-    InUse(String),
+    /// Another object controls it: that one is to be changed or deleted.
+    Owned(String),
 }
 
 impl Verdict {
@@ -63,7 +63,7 @@ impl Decision {
         match self {
             Self::Allowed => "allowed",
             Self::Invalid(_) => "invalid",
-            Self::InUse(_) => "in_use",
+            Self::Owned(_) => "owned",
         }
     }
 
@@ -72,7 +72,7 @@ impl Decision {
         match self {
             Self::Allowed => None,
             Self::Invalid(problems) => Some(invalid(request, problems)),
-            Self::InUse(message) => Some(json!({
+            Self::Owned(message) => Some(json!({
                 "status": "Failure", "code": 403, "reason": "Forbidden", "message": message,
             })),
         }

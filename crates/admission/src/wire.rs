@@ -33,6 +33,8 @@ pub struct Request {
     pub operation: Operation,
     /// Who asks.
     pub user_info: UserInfo,
+    /// How the request is to be carried out.
+    pub options: Options,
     /// As it is to be; null for a deletion.
     pub object: Value,
     /// As it is; null for a creation.
@@ -47,6 +49,14 @@ pub struct GroupKind {
     pub group: String,
     /// The kind.
     pub kind: String,
+}
+
+/// How a request is to be carried out.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Options {
+    /// Under which name the written fields are recorded; empty for a deletion.
+    pub field_manager: String,
 }
 
 /// Who asks.

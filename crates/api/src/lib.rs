@@ -22,5 +22,5 @@ pub mod novacron;
 mod schema;
 pub mod vitistack;
 
-pub use crds::crds;
+pub use crds::{VmShortName, crds, crds_with};
 pub use duration::GoDuration;

@@ -56,6 +56,18 @@ pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A quantity of bytes, refused with a sentence. A pattern would be shown as it is, so there is none. Not for lists, where the
+/// rule would cost too much.
+pub(crate) fn size(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "x-kubernetes-validations": [rule(
+            "type(self) == int || isQuantity(self)",
+            "Write a size such as 4Gi or 512Mi: GB, MB and g are not units of Kubernetes",
+        )],
+    })
+}
+
 /// An IPv4 or IPv6 address.
 pub(crate) fn ip(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -7,6 +7,12 @@ pub const GROUP: &str = "subresources.polyvirt.io";
 /// Its version.
 pub const VERSION: &str = "v1";
 
+/// A group that can be put first, so that `kubectl get virtualmachines` means its kind.
+pub const FIRST_GROUP: &str = "novacron.io";
+/// A version of it without resources. Groups of CustomResourceDefinitions all have one priority, and come in the order of their
+/// names; the highest priority of its versions is that of a group, and only a version that is served elsewhere has its own.
+pub const FIRST_VERSION: &str = "priority";
+
 /// A part of a VirtualMachine that is served here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -59,6 +65,16 @@ pub fn group() -> Value {
 fn body_of_group() -> Value {
     let version = json!({"groupVersion": format!("{GROUP}/{VERSION}"), "version": VERSION});
     json!({"name": GROUP, "versions": [version], "preferredVersion": version})
+}
+
+/// `/apis/FIRST_GROUP/FIRST_VERSION`
+pub fn no_resources() -> Value {
+    json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": format!("{FIRST_GROUP}/{FIRST_VERSION}"),
+        "resources": [],
+    })
 }
 
 /// `/apis/GROUP/VERSION`

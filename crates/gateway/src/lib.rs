@@ -26,7 +26,7 @@ pub use discovery::{GROUP, VERSION};
 pub use exec::{ExecAnswer, ExecBody};
 pub use machines::Machines;
 pub use refusal::Refusal;
-pub use server::{Gateway, GatewayError, Place, Reach};
+pub use server::{Gateway, GatewayError, Order, Place, Reach};
 
 /// The websocket subprotocol of consoles: bytes of the guest, and for it, in binary frames.
 pub const CONSOLE_PROTOCOL: &str = "v1.console.polyvirt.io";

@@ -3,12 +3,15 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::discovery::{GROUP, VERSION};
-use crate::server::{GatewayError, Place, Reach};
+use crate::discovery::{FIRST_GROUP, FIRST_VERSION, GROUP, VERSION};
+use crate::server::{GatewayError, Order, Place, Reach};
+
+/// Above the 1000 of CustomResourceDefinitions, below everything that is built in.
+const FIRST_PRIORITY: i32 = 1100;
 
 const FIELD_MANAGER: &str = "polyvirt-gateway";
 
@@ -48,16 +51,52 @@ pub async fn api(
     place: &Place,
     authority: Option<&ByteString>,
 ) -> Result<(), GatewayError> {
-    let name = format!("{VERSION}.{GROUP}");
+    // Ours comes after everybody else's where names are the same.
+    apply(client, place, authority, (GROUP, VERSION), 1000).await?;
+    match (place.order, &place.reach) {
+        (Order::NovacronFirst, _) => {
+            apply(
+                client,
+                place,
+                authority,
+                (FIRST_GROUP, FIRST_VERSION),
+                FIRST_PRIORITY,
+            )
+            .await
+        }
+        (Order::ByName, Reach::Host(_)) => remove_first(client).await,
+        // The chart has made it, and removes it.
+        (Order::ByName, Reach::Pods) => Ok(()),
+    }
+}
+
+/// An earlier run may have put the other group first.
+async fn remove_first(client: &Client) -> Result<(), GatewayError> {
+    let name = format!("{FIRST_VERSION}.{FIRST_GROUP}");
+    let api = Api::<APIService>::all(client.clone());
+    match api.delete(&name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        other => Ok(other.map(drop)?),
+    }
+}
+
+async fn apply(
+    client: &Client,
+    place: &Place,
+    authority: Option<&ByteString>,
+    (group, version): (&str, &str),
+    priority: i32,
+) -> Result<(), GatewayError> {
+    let name = format!("{version}.{group}");
     let wanted = json!({
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
         "metadata": {"name": name},
         "spec": {
-            "group": GROUP,
-            "version": VERSION,
-            // Ours comes after everybody else's where names are the same.
-            "groupPriorityMinimum": 1000,
+            "group": group,
+            "version": version,
+            "groupPriorityMinimum": priority,
+            // Below that of CustomResourceDefinitions (100): theirs is the preferred version.
             "versionPriority": 15,
             "caBundle": authority,
             "service": {

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::{self, Target};
 use crate::audit::Session;
-use crate::discovery::{self, GROUP, Part, VERSION};
+use crate::discovery::{self, FIRST_GROUP, FIRST_VERSION, GROUP, Part, VERSION};
 use crate::exec::{ExecAnswer, ExecBody};
 use crate::front_proxy::{FrontProxy, User};
 use crate::machines::Machines;
@@ -109,6 +109,10 @@ pub fn routes(shared: Arc<Shared>) -> Router {
         .route(
             &format!("/apis/{GROUP}/{VERSION}"),
             get(|| async { Json(discovery::resources()) }),
+        )
+        .route(
+            &format!("/apis/{FIRST_GROUP}/{FIRST_VERSION}"),
+            get(|| async { Json(discovery::no_resources()) }),
         )
         .route(&path(Part::Console), get(serial))
         .route(&path(Part::Vnc), get(vnc))

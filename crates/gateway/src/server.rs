@@ -36,6 +36,18 @@ pub struct Place {
     pub port: u16,
     /// What the Service stands for.
     pub reach: Reach,
+    /// Which group comes first where kinds have one name.
+    pub order: Order,
+}
+
+/// Which group comes first for a plural that two of them have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The first by its name.
+    #[default]
+    ByName,
+    /// `novacron.io`.
+    NovacronFirst,
 }
 
 /// What the Service stands for.

@@ -101,6 +101,7 @@ async fn world_of(lifetimes: Lifetimes) -> World {
         service: "polyvirt-gateway".to_owned(),
         port,
         reach: Reach::Host("localhost".to_owned()),
+        order: polyvirt_gateway::Order::ByName,
     };
     let stop = CancellationToken::new();
     let gateway = prepared(&plane.client().unwrap(), Arc::new(one), address, lifetimes).await;

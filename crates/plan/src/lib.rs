@@ -8,6 +8,7 @@ pub mod honoured;
 pub mod image;
 pub mod image_step;
 pub mod migration;
+mod nearest;
 pub mod note;
 pub mod problem;
 pub mod quantity;
@@ -17,6 +18,7 @@ pub mod snapshot;
 pub mod user_data;
 pub mod virtual_machine;
 
+pub use nearest::nearest;
 pub use note::{Note, Severity};
 pub use problem::Problem;
 pub use reason::Reason;

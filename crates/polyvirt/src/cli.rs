@@ -14,6 +14,7 @@ mod pods;
 mod provider;
 mod rbac;
 mod vitistack;
+mod vm_short_name;
 mod webhooks;
 
 pub use defaults::Home;
@@ -23,6 +24,7 @@ pub use pods::{Pods, RemoteProviders};
 pub use provider::ProviderCommand;
 pub use rbac::Rbac;
 pub use vitistack::Vitistack;
+pub use vm_short_name::VmShortName;
 pub use webhooks::{FailurePolicy, Webhooks};
 
 /// What the exit code tells; kept in step with [`crate::exit`].
@@ -197,6 +199,9 @@ pub struct Manager {
     /// The name of this machine, if the manager runs outside the cluster: then the Service is made, for that name
     #[arg(long, value_name = "NAME")]
     pub gateway_host: Option<String>,
+    /// Which VirtualMachine `kubectl get virtualmachines` means, as `polyvirt crds` was told for the short name vm; needs the gateway
+    #[arg(long, value_enum, default_value_t = VmShortName::Infra, value_name = "API")]
+    pub vm_short_name: VmShortName,
     /// A Secret with tls.crt, tls.key and ca.crt that somebody else keeps, in the namespace of that Service; without it the manager's own authority signs a certificate
     #[arg(long, value_name = "SECRET")]
     pub gateway_certificate: Option<String>,
@@ -282,6 +287,9 @@ pub struct Crds {
     /// The format
     #[arg(long, short, value_enum, default_value_t = Format::Yaml)]
     pub output: Format,
+    /// Which VirtualMachine has the short name vm: that of infra.virtrigaud.io, or that of novacron.io
+    #[arg(long, value_enum, default_value_t = VmShortName::Infra, value_name = "API")]
+    pub vm_short_name: VmShortName,
     /// Apply them to the cluster instead, and wait until it has accepted them
     #[arg(long, conflicts_with = "output")]
     pub apply: bool,

@@ -75,5 +75,6 @@ fn place(options: &Manager, port: u16) -> anyhow::Result<Place> {
         service: service.to_owned(),
         port,
         reach,
+        order: options.vm_short_name.order(),
     })
 }

@@ -48,9 +48,24 @@ fn access(provider: &ProviderObject, credentials: Credentials) -> Access {
     }
 }
 
+/// Whether a provider can run where its object says, as far as that is known without pods.
+pub fn can_run(provider: &ProviderObject, remote: RemoteProviders) -> Result<(), Problem> {
+    let runtime = provider.spec.runtime.as_ref();
+    let has_image = runtime.is_some_and(|runtime| runtime.image.is_some());
+    let linked = hypervisors::find(provider.spec.type_).is_some();
+    match (mode(provider), remote) {
+        (RuntimeMode::InProcess, _) => can_run_inside(provider),
+        (RuntimeMode::External, _) => Ok(()),
+        (RuntimeMode::Remote, RemoteProviders::Pods) if has_image || linked => Ok(()),
+        (RuntimeMode::Process | RuntimeMode::Remote, _) if linked => Ok(()),
+        (RuntimeMode::Process | RuntimeMode::Remote, _) => Err(not_linked(provider, remote)),
+    }
+}
+
 /// Whether a provider can run inside the manager as its object describes it.
-pub fn can_run_inside(provider: &ProviderObject) -> Result<(), Problem> {
-    let linked = hypervisors::find(provider.spec.type_).ok_or_else(|| not_linked(provider))?;
+fn can_run_inside(provider: &ProviderObject) -> Result<(), Problem> {
+    let linked = hypervisors::find(provider.spec.type_)
+        .ok_or_else(|| not_linked(provider, RemoteProviders::Pods))?;
     let checked = linked.check(provider.spec.endpoint.as_deref());
     checked.map_err(problem)
 }
@@ -105,7 +120,7 @@ impl Registry {
 
     async fn in_process(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
         let Some(linked) = hypervisors::find(provider.spec.type_) else {
-            return Err(not_linked(provider).into());
+            return Err(not_linked(provider, self.remote_providers).into());
         };
         let credentials = credentials::read(&self.client, provider).await?;
         let made_from = format!(
@@ -143,15 +158,19 @@ fn inside(server: Arc<InProcess>, made_from: String) -> Way {
     }
 }
 
-fn not_linked(provider: &ProviderObject) -> Problem {
+/// What to do depends on whether this manager runs pods.
+fn not_linked(provider: &ProviderObject, remote: RemoteProviders) -> Problem {
     let kind = type_word(provider.spec.type_);
-    Problem::new(
-        Reason::RuntimeUnsupported,
-        "spec.runtime.mode",
-        format!(
-            "Providers of type {kind} are not part of this program. Run one in pods (mode Remote, with its image) or elsewhere (mode External, with its address)"
-        ),
-    )
+    let remedy = match remote {
+        RemoteProviders::Pods => {
+            "Run one in pods (mode Remote, with its image in spec.runtime.image) or elsewhere (mode External, with its address)"
+        }
+        RemoteProviders::Processes => {
+            "This manager runs no pods (polyvirt up). Run one elsewhere (mode External, with its address), or run the manager in a cluster"
+        }
+    };
+    let text = format!("Providers of type {kind} are not part of this program. {remedy}");
+    Problem::new(Reason::RuntimeUnsupported, "spec.runtime.mode", text)
 }
 
 impl Registry {
@@ -175,7 +194,7 @@ impl Registry {
     async fn process(&self, provider: &ProviderObject) -> Result<Way, NoWay> {
         match hypervisors::find(provider.spec.type_) {
             Some(_) => self.processes.way(provider).await,
-            None => Err(not_linked(provider).into()),
+            None => Err(not_linked(provider, self.remote_providers).into()),
         }
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use kube::Client;
-use polyvirt_admission::{Caches, FailurePolicy, Linked, Metrics, Place, Registration, Webhooks};
+use polyvirt_admission::{
+    Caches, FailurePolicy, Linked, Metrics, Owners, Place, Registration, Webhooks,
+};
 use polyvirt_engine::catalogue::StandIn;
 use polyvirt_engine::manager::Manager;
 use polyvirt_pki::{Keeper, Source};
@@ -81,8 +83,10 @@ pub async fn serve(
 fn facts(options: &cli::Manager, client: &Client, manager: &Manager) -> Arc<Caches> {
     let stands_by = options.elects(cli::Home::here());
     let stand_in = stands_by.then(|| StandIn::start(client, &options.namespaces));
-    let linked: Linked = Arc::new(registry::can_run_inside);
-    let caches = Arc::new(Caches::new(manager.catalogue(), stand_in, linked));
+    let owners = Owners::new(client.clone());
+    let remote = options.pods.remote_providers;
+    let linked: Linked = Arc::new(move |provider| registry::can_run(provider, remote));
+    let caches = Arc::new(Caches::new(manager.catalogue(), stand_in, linked, owners));
     let (leading, mut filled) = (caches.clone(), manager.ready());
     tokio::spawn(async move {
         if filled.wait_for(|filled| *filled).await.is_ok() {

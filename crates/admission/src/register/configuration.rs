@@ -1,16 +1,18 @@
 //! What the API server is to ask, and when.
 //!
 //! It does not ask about writes that change no spec, such as a finalizer that comes off: so those pass even when nobody
-//! answers, and nothing can wait for itself. The guard of deletions is left out when nobody answers, for the finalizer
-//! protects by itself.
+//! answers, and nothing can wait for itself. The webhook that names users of what is deleted is left out when it does not
+//! answer, for the finalizer protects by itself. The guard of VirtualMachines is asked about those with an owner only, and never
+//! about the deletions of Kubernetes itself.
 
 use polyvirt_api::names::{GROUP, VERSION};
 use polyvirt_api::novacron;
 use serde_json::{Value, json};
 
 use crate::defaults::RESOURCES as DEFAULTED;
+use crate::owned::CLEANERS;
 
-/// The kinds whose deletion is looked at, by their names in URLs.
+/// The kinds whose deletion may wait for VirtualMachines, by their names in URLs.
 const GUARDED: [&str; 5] = [
     "providers",
     "vmclasses",
@@ -34,6 +36,8 @@ const ALL: [&str; 10] = [
 /// The longest that a user waits for us.
 const TIMEOUT_SECONDS: u8 = 5;
 const SPEC_CHANGES: &str = "request.operation != 'UPDATE' || (!has(object.metadata.deletionTimestamp) && object.spec != oldObject.spec)";
+
+const HAS_AN_OWNER: &str = "has(oldObject.metadata.ownerReferences) && oldObject.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)";
 
 /// What happens to requests when nobody answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,13 +105,24 @@ impl Configuration {
                 of_novacron(&["CREATE", "UPDATE"]),
             ],
         );
-        let guard = self.webhook(
+        let mut guard = self.webhook(
             "validate",
             "guard.polyvirt.io",
+            self.failure_policy,
+            &[rule(&["DELETE"], &["virtualmachines"])],
+        );
+        let conditions = guard["matchConditions"].as_array_mut();
+        conditions.into_iter().for_each(|all| all.extend(owned()));
+        let in_use = self.webhook(
+            "validate",
+            "in-use.polyvirt.io",
             FailurePolicy::Ignore,
             &[rule(&["DELETE"], &GUARDED)],
         );
-        self.object("ValidatingWebhookConfiguration", &json!([check, guard]))
+        self.object(
+            "ValidatingWebhookConfiguration",
+            &json!([check, guard, in_use]),
+        )
     }
 
     /// As the API server wants it.
@@ -181,6 +196,15 @@ impl Configuration {
         }
         config
     }
+}
+
+/// VirtualMachines that no object controls, and the clean-up of Kubernetes, do not depend on the manager.
+fn owned() -> [Value; 2] {
+    let cleaners = json!(CLEANERS);
+    [
+        json!({"name": "has-an-owner", "expression": HAS_AN_OWNER}),
+        json!({"name": "not-garbage-collection", "expression": format!("!(request.userInfo.username in {cleaners})")}),
+    ]
 }
 
 fn rule(operations: &[&str], resources: &[&str]) -> Value {

@@ -1,6 +1,7 @@
 //! Providers.
 
 use polyvirt_api::infra::{Provider, ProviderTls, RuntimeMode};
+use polyvirt_engine::provider::has_plain_scheme;
 use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
@@ -12,7 +13,7 @@ use crate::facts::Facts;
 impl Judged for Provider {
     fn problems(&self, facts: &dyn Facts) -> Vec<Problem> {
         let found = match mode(self) {
-            RuntimeMode::InProcess => facts.in_process(self).err(),
+            RuntimeMode::InProcess => facts.runnable(self).err(),
             RuntimeMode::External => foreign_scheme(self),
             RuntimeMode::Remote | RuntimeMode::Process => None,
         };
@@ -37,6 +38,7 @@ impl Judged for Provider {
 
     fn warnings(&self, old: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
         let mut found = insecure(self);
+        found.extend(not_here(self, facts));
         found.extend(without_credentials(self, facts));
         found.extend(slow_health(self));
         found.extend(many_pods(self));
@@ -61,6 +63,13 @@ fn tls(provider: &Provider) -> Option<&ProviderTls> {
         .as_ref()?
         .tls
         .as_ref()
+}
+
+/// A type that this program lacks. Its image may be named later, so this refuses nothing.
+fn not_here(provider: &Provider, facts: &dyn Facts) -> Option<String> {
+    let here = matches!(mode(provider), RuntimeMode::Remote | RuntimeMode::Process);
+    let problem = here.then(|| facts.runnable(provider).err()).flatten()?;
+    Some(problem.to_string())
 }
 
 /// The contract is gRPC; whether it is encrypted is said elsewhere.
@@ -90,6 +99,10 @@ fn insecure(provider: &Provider) -> Vec<String> {
         (
             plain,
             "spec.endpoint: credentials go to the hypervisor in plain text; use https://",
+        ),
+        (
+            has_plain_scheme(spec.endpoint.as_deref().unwrap_or_default()),
+            "spec.endpoint: +tcp:// sends user data and credentials in plain text and without authentication; use +tls://",
         ),
         (
             tls.is_some_and(|t| !t.enabled),

@@ -2,6 +2,7 @@
 
 use polyvirt_api::infra::{CloudInit, LocalRef, ObjectRef, VirtualMachineSpec};
 use polyvirt_engine::runtime::key::ObjectKey;
+use polyvirt_plan::nearest;
 
 use crate::facts::{Facts, Found};
 
@@ -23,7 +24,7 @@ pub(super) fn missing<T>(
     key: &ObjectKey,
 ) -> Option<String> {
     matches!(found, Found::Missing)
-        .then(|| format!("{field}: {kind} {key} does not exist yet; work waits for it"))
+        .then(|| format!("{field}: {kind} {key} does not exist yet. Create it or correct the name"))
 }
 
 /// Everything that the spec of a VM names and that is not there.
@@ -33,44 +34,53 @@ pub(super) fn of_machine(
     spec: &VirtualMachineSpec,
     facts: &dyn Facts,
 ) -> Vec<String> {
-    let provider = key(namespace, &spec.provider_ref);
-    let mut found = vec![missing(
-        &facts.provider(&provider),
-        &format!("{root}.providerRef"),
-        "Provider",
-        &provider,
-    )];
-    found.extend(spec.class_ref.as_ref().map(|class| {
-        let class = key(namespace, class);
-        missing(
-            &facts.class(&class),
-            &format!("{root}.classRef"),
-            "VMClass",
-            &class,
-        )
+    let named = |part: &str, kind: &'static str, reference: &ObjectRef| Named {
+        field: format!("{root}.{part}"),
+        kind,
+        key: key(namespace, reference),
+    };
+    let mut all = vec![named("providerRef", "Provider", &spec.provider_ref)];
+    let class = spec.class_ref.as_ref();
+    all.extend(class.map(|class| named("classRef", "VMClass", class)));
+    let image = spec.image_ref.as_ref();
+    all.extend(image.map(|image| named("imageRef", "VMImage", image)));
+    all.extend(spec.networks.iter().filter_map(|card| {
+        let part = format!("networks[{}].networkRef", card.name);
+        let network = card.network_ref.as_ref()?;
+        Some(named(&part, "VMNetworkAttachment", network))
     }));
-    found.extend(spec.image_ref.as_ref().map(|image| {
-        let image = key(namespace, image);
-        missing(
-            &facts.image(&image),
-            &format!("{root}.imageRef"),
-            "VMImage",
-            &image,
-        )
-    }));
-    let cards = spec.networks.iter().filter_map(|card| {
-        let network = key(namespace, card.network_ref.as_ref()?);
-        let field = format!("{root}.networks[{}].networkRef", card.name);
-        missing(
-            &facts.network(&network),
-            &field,
-            "VMNetworkAttachment",
-            &network,
-        )
-    });
+    let found = all.iter().filter_map(|one| one.missing(namespace, facts));
     let guest = documents(root, namespace, spec, facts);
-    let found = found.into_iter().flatten();
-    found.chain(cards).chain(guest).collect()
+    found.chain(guest).collect()
+}
+
+/// An object that a VM names.
+struct Named {
+    field: String,
+    kind: &'static str,
+    key: ObjectKey,
+}
+
+impl Named {
+    /// A warning if it is known not to be there, with the name that was probably meant. Names of other namespaces are not
+    /// disclosed.
+    fn missing(&self, own: &str, facts: &dyn Facts) -> Option<String> {
+        let Self { field, kind, key } = self;
+        let text = match *kind {
+            "Provider" => missing(&facts.provider(key), field, kind, key),
+            "VMClass" => missing(&facts.class(key), field, kind, key),
+            "VMImage" => missing(&facts.image(key), field, kind, key),
+            _ => missing(&facts.network(key), field, kind, key),
+        }?;
+        let names = if key.namespace() == own {
+            facts.names(kind, own)
+        } else {
+            Vec::new()
+        };
+        let meant = nearest(key.name(), names.iter().map(String::as_str));
+        let hint = meant.map(|name| format!(" (did you mean {name}?)"));
+        Some(text + &hint.unwrap_or_default())
+    }
 }
 
 /// Secrets with documents for the guest that are not there.

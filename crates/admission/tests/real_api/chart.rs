@@ -12,7 +12,8 @@ use kube::api::{
 };
 use kube::{Api, Client};
 use polyvirt_admission::{
-    Caches, ClientConfig, Configuration, FailurePolicy, Metrics, Place, Registration, Webhooks,
+    Caches, ClientConfig, Configuration, FailurePolicy, Metrics, Owners, Place, Registration,
+    Webhooks,
 };
 use polyvirt_engine::catalogue::StandIn;
 use polyvirt_pki::{Keeper, Lifetimes, Source};
@@ -96,7 +97,12 @@ async fn the_authority_is_put_into_what_the_chart_made_and_nothing_else_is_touch
         look_every: Duration::from_millis(100),
     };
     let nothing = StandIn::start(&world.client, std::slice::from_ref(&world.namespace));
-    let facts = Caches::new(nothing.catalogue().clone(), None, Arc::new(|_| Ok(())));
+    let facts = Caches::new(
+        nothing.catalogue().clone(),
+        None,
+        Arc::new(|_| Ok(())),
+        Owners::new(manager.clone()),
+    );
     let stop = CancellationToken::new();
     let keeper = Keeper::new(manager.clone(), &world.namespace, Lifetimes::default());
     let own = Source::Own(Arc::new(keeper));

@@ -2,60 +2,85 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::world::{PATIENCE, World, refusal, until, vm};
+use crate::world::{PATIENCE, World, until, vm};
 
 async fn delete(world: &World, kind: &str, name: &str) -> Result<(), kube::Error> {
     let deleted = world.api(kind).delete(name, &DeleteParams::default()).await;
     deleted.map(drop)
 }
 
+const USED: [(&str, &str); 3] = [
+    ("Provider", "hv"),
+    ("VMClass", "small"),
+    ("VMImage", "base"),
+];
+
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_vm_uses_stays_until_the_vm_goes() {
+async fn deletion_of_what_a_vm_uses_is_accepted_and_waits_for_the_vm() {
     let world = World::furnished("guard").await;
-    world
-        .create("VirtualMachine", "a", vm(json!({})))
-        .await
-        .expect("made");
+    let made = world.create("VirtualMachine", "a", vm(json!({}))).await;
+    made.expect("made");
     until("it runs", || async {
         let vm = world.api("VirtualMachine").get("a").await.expect("there");
         (vm.data["status"]["phase"] == "Running").then_some(())
     })
     .await;
-    for (kind, name) in [
-        ("Provider", "hv"),
-        ("VMClass", "small"),
-        ("VMImage", "base"),
-    ] {
-        let status = refusal(delete(&world, kind, name).await);
-        assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"));
-        let words = format!(
-            "{kind} {0}/{name} is used by 1 VirtualMachine: {0}/a. Delete or change them first",
-            world.namespace
-        );
-        assert!(status.message.contains(&words), "{}", status.message);
-        let there = world.api(kind).get(name).await.expect("there");
-        assert!(there.metadata.deletion_timestamp.is_none());
-    }
-    delete(&world, "VirtualMachine", "a").await.expect("taken");
-    for (kind, name) in [
-        ("Provider", "hv"),
-        ("VMClass", "small"),
-        ("VMImage", "base"),
-    ] {
-        until("it goes", || async {
-            delete(&world, kind, name).await.ok()
+    for (kind, name) in USED {
+        until("it is held", || async {
+            let object = world.api(kind).get(name).await.expect("there");
+            object.metadata.finalizers.filter(|all| !all.is_empty())
         })
         .await;
+        delete(&world, kind, name).await.expect("accepted");
+        until("it says what it waits for", || async {
+            let object = world.api(kind).get(name).await.expect("still there");
+            let text = object.data["status"]["conditions"].to_string();
+            let wanted = format!(
+                "Deletion is waiting for 1 VirtualMachines that use it: {}/a",
+                world.namespace
+            );
+            text.contains(&wanted).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(
+        world.reviews("verdict=\"warned\""),
+        3,
+        "each deletion names the VM"
+    );
+    delete(&world, "VirtualMachine", "a").await.expect("taken");
+    for (kind, name) in USED {
         until("it is gone", || async {
             let found = world.api(kind).get_opt(name).await.expect("an answer");
             found.is_none().then_some(())
         })
         .await;
     }
+}
+
+/// A Provider is held before the first VM is there: deleted together with it, it is deleted after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_is_held_as_soon_as_it_is_connected() {
+    let world = World::furnished("held").await;
+    until("it is held", || async {
+        let provider = world.api("Provider").get("hv").await.expect("there");
+        provider.metadata.finalizers.filter(|all| !all.is_empty())
+    })
+    .await;
+    delete(&world, "Provider", "hv").await.expect("accepted");
+    until("it is gone", || async {
+        let found = world
+            .api("Provider")
+            .get_opt("hv")
+            .await
+            .expect("an answer");
+        found.is_none().then_some(())
+    })
+    .await;
 }
 
 /// As the controller of namespaces does it: all of each kind, in any order, again and again.
@@ -97,42 +122,4 @@ async fn a_whole_namespace_can_be_emptied_in_the_worst_order() {
         assert!(Instant::now() < deadline, "never gone: {text}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_marked_goes_when_nobody_uses_it_any_more() {
-    let world = World::furnished("marked").await;
-    world
-        .create("VirtualMachine", "a", vm(json!({})))
-        .await
-        .expect("made");
-    until("it is in use", || async {
-        let class = world.api("VMClass").get("small").await.expect("there");
-        class.metadata.finalizers.filter(|all| !all.is_empty())
-    })
-    .await;
-    let mark = json!({"metadata": {"annotations": {"virtrigaud.io/force-delete": "true"}}});
-    let params = PatchParams::default();
-    let marked = world
-        .api("VMClass")
-        .patch("small", &params, &Patch::Merge(&mark))
-        .await;
-    marked.expect("marked");
-    delete(&world, "VMClass", "small").await.expect("taken");
-    let leaving = world
-        .api("VMClass")
-        .get("small")
-        .await
-        .expect("still there");
-    assert!(leaving.metadata.deletion_timestamp.is_some());
-    delete(&world, "VirtualMachine", "a").await.expect("taken");
-    until("it is gone", || async {
-        let found = world
-            .api("VMClass")
-            .get_opt("small")
-            .await
-            .expect("an answer");
-        found.is_none().then_some(())
-    })
-    .await;
 }

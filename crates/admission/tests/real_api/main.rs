@@ -15,6 +15,7 @@ mod certificates;
 mod chart;
 mod deletions;
 mod nobody_answers;
+mod owned;
 mod refusals;
 mod wire;
 mod world;

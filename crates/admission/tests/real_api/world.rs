@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::client::Body;
 use kube::core::{GroupVersionKind, Status};
-use polyvirt_admission::{Caches, FailurePolicy, Metrics, Place, Registration, Webhooks};
+use polyvirt_admission::{Caches, FailurePolicy, Metrics, Owners, Place, Registration, Webhooks};
 use polyvirt_api::infra::Provider as ProviderObject;
 use polyvirt_contract::{Provider, ProviderError};
 use polyvirt_engine::catalogue::{Catalogue, StandIn};
@@ -163,7 +163,12 @@ impl World {
     }
 
     async fn serve(&mut self, own: Catalogue, stand_in: Option<StandIn>, lifetimes: Lifetimes) {
-        let facts = Arc::new(Caches::new(own, stand_in, Arc::new(|_| Ok(()))));
+        let facts = Arc::new(Caches::new(
+            own,
+            stand_in,
+            Arc::new(|_| Ok(())),
+            Owners::new(self.client.clone()),
+        ));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         self.port = listener.local_addr().expect("an address").port();
         let place = self.place(self.port);

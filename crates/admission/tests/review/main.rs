@@ -8,6 +8,7 @@
 mod deletion;
 mod novacron;
 mod other_kinds;
+mod owned;
 mod providers;
 mod ratchet;
 mod virtual_machines;

@@ -37,6 +37,18 @@ fn what_this_manager_cannot_run_is_refused() {
 }
 
 #[test]
+fn a_type_that_this_program_lacks_is_warned_of() {
+    let world = World::default();
+    for mode in ["Remote", "Process"] {
+        let spec = json!({"type": "proxmox", "endpoint": "https://p", "runtime": {"mode": mode}});
+        assert_warned(&world.create("Provider", spec), &["spec.runtime.mode: "]);
+    }
+    let elsewhere =
+        json!({"type": "proxmox", "endpoint": "grpc://p:1", "runtime": {"mode": "External"}});
+    assert_warned(&world.create("Provider", elsewhere), &[]);
+}
+
+#[test]
 fn what_is_insecure_is_told() {
     let external = |tls: Value| json!({"type": "qemu", "endpoint": "grpc://h:9443", "runtime": {"mode": "External", "service": {"tls": tls}}});
     let table = [
@@ -47,6 +59,14 @@ fn what_is_insecure_is_told() {
         (
             json!({"type": "vsphere", "endpoint": "http://v"}),
             vec!["plain text"],
+        ),
+        (
+            json!({"type": "qemu", "endpoint": "qemu+tls://a:1,qemu+tcp://b:1", "runtime": {"mode": "InProcess"}}),
+            vec!["spec.endpoint: +tcp://"],
+        ),
+        (
+            json!({"type": "qemu", "endpoint": "qemu+tls://a:1", "runtime": {"mode": "InProcess"}}),
+            vec![],
         ),
         (external(json!({"enabled": false})), vec!["tls.enabled"]),
         (

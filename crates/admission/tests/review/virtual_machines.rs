@@ -329,7 +329,7 @@ fn a_secret_that_is_not_there_is_told() {
                 .collect::<Vec<_>>()
         };
         let missing = format!(
-            "spec.{place}.{part}.secretRef: Secret team/s does not exist yet; work waits for it"
+            "spec.{place}.{part}.secretRef: Secret team/s does not exist yet. Create it or correct the name"
         );
         assert_eq!(told(World::furnished()), [missing]);
         let there = World::furnished().with("Secret", "s", json!({}));
@@ -365,4 +365,36 @@ fn an_image_in_storage_of_a_cluster_is_warned_of_where_nobody_can_read_it() {
         let verdict = world.create("VirtualMachine", vm("cluster", image.clone()));
         assert!(verdict.warnings.is_empty(), "{:?}", verdict.warnings);
     }
+}
+
+#[test]
+fn a_mistyped_name_is_answered_with_the_one_that_was_meant() {
+    let world = World::furnished()
+        .with("Provider", "playground", json!({"spec": {"type": "mock"}}))
+        .with(
+            "VMClass",
+            "medium",
+            json!({"spec": {"cpu": 1, "memory": "1Gi"}}),
+        );
+    let spec = json!({
+        "providerRef": {"name": "playgroud"}, "classRef": {"name": "smal"}, "imageRef": {"name": "bsae"},
+        "networks": [{"name": "a", "networkRef": {"name": "wan"}}],
+    });
+    let verdict = world.create("VirtualMachine", spec);
+    assert_eq!(
+        verdict.warnings[..4],
+        [
+            "spec.providerRef: Provider team/playgroud does not exist yet. Create it or correct the name (did you mean playground?)",
+            "spec.classRef: VMClass team/smal does not exist yet. Create it or correct the name (did you mean small?)",
+            "spec.imageRef: VMImage team/bsae does not exist yet. Create it or correct the name (did you mean base?)",
+            "spec.networks[a].networkRef: VMNetworkAttachment team/wan does not exist yet. Create it or correct the name (did you mean lan?)",
+        ]
+    );
+    // Names of other namespaces are not disclosed.
+    let other = json!({"providerRef": {"name": "playgroud", "namespace": "other"}, "classRef": {"name": "small"}, "imageRef": {"name": "base"}});
+    let verdict = world.create("VirtualMachine", other);
+    assert!(
+        !verdict.warnings.concat().contains("did you mean"),
+        "{verdict:?}"
+    );
 }

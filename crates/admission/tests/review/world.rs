@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use polyvirt_admission::{
-    Decision, Facts, Found, GroupKind, Operation, Request, Users, Verdict, review,
+    Decision, Facts, Found, GroupKind, Operation, Owner, OwnerState, Request, Users, Verdict,
+    review,
 };
 use polyvirt_api::infra::{
-    Provider, ProviderType, VMClass, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine,
+    Provider, ProviderType, RuntimeMode, VMClass, VMImage, VMNetworkAttachment, VMSnapshot,
+    VirtualMachine,
 };
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
@@ -16,12 +18,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Objects by kind and name, all in namespace `team`; nothing is known while it is `blind`.
-#[derive(Default)]
 pub struct World {
     pub blind: bool,
     objects: HashMap<(String, String), Value>,
     users: HashMap<String, usize>,
     leaving: usize,
+    pub owner: OwnerState,
 }
 
 pub fn manifest(kind: &str, name: &str, spec: Value) -> Value {
@@ -30,6 +32,18 @@ pub fn manifest(kind: &str, name: &str, spec: Value) -> Value {
         "metadata": {"name": name, "namespace": "team", "uid": "u"},
         "spec": spec,
     })
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            blind: false,
+            objects: HashMap::new(),
+            users: HashMap::new(),
+            leaving: 0,
+            owner: OwnerState::Stays,
+        }
+    }
 }
 
 impl World {
@@ -109,7 +123,11 @@ impl World {
     }
 
     pub fn ask(&self, kind: &str, operation: Operation, new: Value, old: Value) -> Verdict {
-        let request = Request {
+        review(&Self::request(kind, operation, new, old), self)
+    }
+
+    pub fn request(kind: &str, operation: Operation, new: Value, old: Value) -> Request {
+        Request {
             kind: GroupKind {
                 group: "infra.virtrigaud.io".to_owned(),
                 kind: kind.to_owned(),
@@ -121,8 +139,7 @@ impl World {
             object: new,
             old_object: old,
             ..Request::default()
-        };
-        review(&request, self)
+        }
     }
 }
 
@@ -151,6 +168,10 @@ impl Facts for World {
     fn vm(&self, key: &ObjectKey) -> Found<VirtualMachine> {
         self.find("VirtualMachine", key)
     }
+    fn names(&self, kind: &str, _: &str) -> Vec<String> {
+        let all = self.objects.keys().filter(|(of, _)| of == kind);
+        all.map(|(_, name)| name.clone()).collect()
+    }
     fn snapshot(&self, key: &ObjectKey) -> Found<VMSnapshot> {
         self.find("VMSnapshot", key)
     }
@@ -161,11 +182,15 @@ impl Facts for World {
             Found::Unknown => Found::Unknown,
         }
     }
+    fn owner(&self, _: &str, _: &Owner) -> OwnerState {
+        self.owner
+    }
     fn users(&self, target: &Target) -> Option<Users> {
         let (Target::Provider(key)
         | Target::Class(key)
         | Target::Image(key)
-        | Target::Network(key)) = target
+        | Target::Network(key)
+        | Target::Policy(key)) = target
         else {
             return None;
         };
@@ -177,8 +202,16 @@ impl Facts for World {
             leaving: self.leaving,
         })
     }
-    fn in_process(&self, provider: &Provider) -> Result<(), Problem> {
-        if [ProviderType::Mock, ProviderType::Qemu].contains(&provider.spec.type_) {
+    fn runnable(&self, provider: &Provider) -> Result<(), Problem> {
+        let here = [
+            ProviderType::Mock,
+            ProviderType::Qemu,
+            ProviderType::Vsphere,
+        ];
+        let runtime = provider.spec.runtime.as_ref();
+        let inside = runtime.is_some_and(|r| r.mode == RuntimeMode::InProcess);
+        let kinds = if inside { &here[..2] } else { &here[..] };
+        if kinds.contains(&provider.spec.type_) {
             return Ok(());
         }
         let text = "Providers of this type do not run inside the manager. Run one elsewhere";
@@ -195,7 +228,7 @@ pub fn fields(verdict: &Verdict) -> Vec<&str> {
     match &verdict.decision {
         Decision::Invalid(problems) => problems.iter().map(|p| p.field.as_str()).collect(),
         Decision::Allowed => Vec::new(),
-        Decision::InUse(message) => panic!("in use: {message}"),
+        Decision::Owned(message) => panic!("owned: {message}"),
     }
 }
 

@@ -45,7 +45,8 @@ use crate::infra::{DiskType, KeyProvider};
 #[schemars(transform = crate::schema::kubernetes_style)]
 #[schemars(extend("x-kubernetes-validations" = [
     rule(
-        "(type(self.memory) == int ? quantity(string(self.memory)) \
+        "(type(self.memory) != int && !isQuantity(self.memory)) \
+         || (type(self.memory) == int ? quantity(string(self.memory)) \
          : quantity(self.memory)).compareTo(quantity('1Mi')) >= 0",
         "Memory must be at least 1Mi: write it with its unit, such as 4Gi",
     ),
@@ -55,7 +56,7 @@ pub struct VMClassSpec {
     #[schemars(range(min = 1, max = 128))]
     pub cpu: i32,
     /// Memory, such as 4Gi.
-    #[schemars(schema_with = "crate::schema::quantity")]
+    #[schemars(schema_with = "crate::schema::size")]
     pub memory: Quantity,
     /// What boots the VM: BIOS, UEFI or EFI (the same as UEFI). Defaults to BIOS.
     #[serde(default)]

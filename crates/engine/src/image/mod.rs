@@ -21,7 +21,9 @@ use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vanished::{self, Written};
 use crate::runtime::vm_index::{Target, provider_of};
-use crate::shared::{Protection, Usage, finalizers_patch, protect, status_body, with_finalizer};
+use crate::shared::{
+    Hold, Protection, Usage, finalizers_patch, protect, status_body, with_finalizer,
+};
 
 /// Brings one image a step further on every provider that needs it.
 pub async fn reconcile(ctx: &Context, key: &ObjectKey) -> Next {
@@ -59,6 +61,7 @@ impl ImagePass<'_> {
             &self.ctx.stores.images,
             &mut current,
             &usage,
+            Hold::WhenUsed,
         )
         .await?;
         self.image = Arc::new(current);

@@ -22,8 +22,9 @@ use crate::context::Context;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::Target;
-use crate::shared::{Protection, Usage, protect, status_body};
+use crate::shared::{Hold, Protection, Usage, protect, status_body};
 
+pub use place_report::has_plain_scheme;
 pub use sessions::{Sessions, labels};
 pub use way::{NoWay, Place, Pods, Runtime, Security, Way};
 
@@ -48,7 +49,15 @@ async fn pass(
     let key = Key::new(Kind::Provider, object.clone());
     let usage = Usage::of(ctx, &Target::Provider(object.clone()));
     let mut current = (**provider).clone();
-    let protection = protect(ctx, &key, &ctx.stores.providers, &mut current, &usage).await?;
+    let protection = protect(
+        ctx,
+        &key,
+        &ctx.stores.providers,
+        &mut current,
+        &usage,
+        Hold::Always,
+    )
+    .await?;
     let provider = &current;
     if protection == Protection::Released {
         return Ok(Next::Idle);

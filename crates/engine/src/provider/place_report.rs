@@ -81,9 +81,24 @@ pub fn runtime_ready(ready: &Finding, place: Option<&Place>) -> Finding {
     Finding::new(kind::RUNTIME_READY, Truth::True, Reason::PodsReady, text)
 }
 
-/// What protects the way there, if there is one.
-pub fn security(place: &Place) -> Option<Finding> {
+/// Whether one of the addresses names a plain TCP connection to a hypervisor, such as `qemu+tcp://`.
+pub fn has_plain_scheme(endpoint: &str) -> bool {
+    endpoint.split(',').any(|address| {
+        let scheme = address.trim().split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| scheme.ends_with("+tcp"))
+    })
+}
+
+/// What protects the connection to the provider, and from a provider inside the manager to its hypervisor.
+pub fn security(provider: &Provider, place: &Place) -> Option<Finding> {
+    let plain = has_plain_scheme(provider.spec.endpoint.as_deref().unwrap_or_default());
     let (truth, reason, text) = match &place.security {
+        Security::Inside | Security::Own | Security::Secret(_) if plain => (
+            Truth::False,
+            Reason::PlainText,
+            "The connection to the hypervisor is not encrypted and has no authentication. Use a +tls:// address in spec.endpoint"
+                .to_owned(),
+        ),
         Security::Inside => return None,
         Security::Own => (
             Truth::True,

@@ -270,7 +270,8 @@ fn put_conditions(
         ..ready.clone()
     });
     put(ready);
-    match found.place.ok().and_then(place_report::security) {
+    let security = |place| place_report::security(provider, place);
+    match found.place.ok().and_then(security) {
         Some(finding) => put(finding),
         None => conditions::clear(list, kind::TLS_CONFIGURED),
     }

@@ -8,7 +8,7 @@ use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 use polyvirt_plan::virtual_machine::desired::class_from;
 use polyvirt_plan::{Reason, honoured};
 
-use super::{Protection, Usage, keep, protect, status_body};
+use super::{Hold, Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
 use crate::link::Standing;
@@ -31,7 +31,15 @@ async fn pass(ctx: &Context, object: &ObjectKey, class: &VMClass) -> Result<(), 
     let key = Key::new(Kind::VMClass, object.clone());
     let usage = Usage::of(ctx, &Target::Class(object.clone()));
     let mut class = class.clone();
-    let protection = protect(ctx, &key, &ctx.stores.classes, &mut class, &usage).await?;
+    let protection = protect(
+        ctx,
+        &key,
+        &ctx.stores.classes,
+        &mut class,
+        &usage,
+        Hold::WhenUsed,
+    )
+    .await?;
     if protection == Protection::Released {
         return Ok(());
     }

@@ -58,7 +58,8 @@ impl Usage {
     /// The finding of an object that is to go but is in use.
     pub fn blocked(&self) -> Finding {
         let message = format!(
-            "Cannot be deleted while VirtualMachines use it: {}. Delete or change them first",
+            "Deletion is waiting for {} VirtualMachines that use it: {}. It continues when they are deleted or changed",
+            self.count,
             self.names()
         );
         Finding::new(kind::DELETING, Truth::True, Reason::InUse, message)
@@ -76,6 +77,15 @@ pub enum Protection {
     Released,
 }
 
+/// When the finalizer is put on an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// As soon as a VirtualMachine uses it.
+    WhenUsed,
+    /// From the beginning: a Provider has it before the first VM is created there, for without the Provider no VM can be deleted.
+    Always,
+}
+
 /// Puts our mark on what is in use, and takes it off what is to go and is not. The object is replaced by what was written,
 /// in the cache too: the next pass may come before the watch does.
 pub async fn protect<K>(
@@ -84,6 +94,7 @@ pub async fn protect<K>(
     store: &Store<K>,
     object: &mut K,
     usage: &Usage,
+    hold: Hold,
 ) -> Result<Protection, ClusterError>
 where
     K: Resource + DeserializeOwned + Clone,
@@ -95,7 +106,8 @@ where
         .flatten()
         .any(|f| f == names::IN_USE_FINALIZER);
     match (meta.deletion_timestamp.is_some(), usage.count, marked) {
-        (false, 0, _) | (false, _, true) => Ok(Protection::Kept),
+        (false, 0, _) if hold == Hold::WhenUsed => Ok(Protection::Kept),
+        (false, _, true) => Ok(Protection::Kept),
         (false, _, false) => {
             let finalizers = with_finalizer(object, names::IN_USE_FINALIZER);
             mark(ctx, key, store, object, finalizers).await?;

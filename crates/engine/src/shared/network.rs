@@ -11,7 +11,7 @@ use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 
 use super::attachable::{self, Told};
-use super::{Protection, Usage, keep, protect, status_body};
+use super::{Hold, Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
 use crate::link::Standing;
@@ -41,7 +41,15 @@ async fn pass(
     let key = Key::new(Kind::VMNetworkAttachment, object.clone());
     let usage = Usage::of(ctx, &Target::Network(object.clone()));
     let mut network = network.clone();
-    let protection = protect(ctx, &key, &ctx.stores.networks, &mut network, &usage).await?;
+    let protection = protect(
+        ctx,
+        &key,
+        &ctx.stores.networks,
+        &mut network,
+        &usage,
+        Hold::WhenUsed,
+    )
+    .await?;
     if protection == Protection::Released {
         return Ok(());
     }

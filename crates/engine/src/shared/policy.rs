@@ -5,7 +5,7 @@ use polyvirt_placement::{Subject, policy};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 
-use super::{Protection, Usage, keep, protect, status_body};
+use super::{Hold, Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
 use crate::next::Next;
@@ -34,7 +34,15 @@ async fn pass(
     let key = Key::new(Kind::VMPlacementPolicy, object.clone());
     let usage = Usage::of(ctx, &Target::Policy(object.clone()));
     let mut policy = policy.clone();
-    let protection = protect(ctx, &key, &ctx.stores.policies, &mut policy, &usage).await?;
+    let protection = protect(
+        ctx,
+        &key,
+        &ctx.stores.policies,
+        &mut policy,
+        &usage,
+        Hold::WhenUsed,
+    )
+    .await?;
     if protection == Protection::Released {
         return Ok(());
     }

@@ -4,6 +4,8 @@
 mod kubevirt;
 mod libvirt;
 mod machine;
+mod novacron_readme;
+mod samples;
 
 use std::io::Write;
 use std::net::TcpListener;

@@ -105,7 +105,7 @@ fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String)
         WaitFor::ProviderMissing => (
             Reason::ProviderNotFound,
             format!(
-                "spec.providerRef.name: Provider {provider} does not exist. Create it{}",
+                "spec.providerRef.name: Provider {provider} does not exist. Create it or correct the name{}",
                 how_to_force(end)
             ),
         ),

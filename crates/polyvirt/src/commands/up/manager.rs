@@ -68,6 +68,8 @@ fn service(kubeconfig: &Path, ports: Ports, logs: &Global) -> anyhow::Result<Ser
         here(ports.webhook),
         "--webhook-url".to_owned(),
         format!("https://{}", here(ports.webhook)),
+        "--vm-short-name".to_owned(),
+        ports.vm_short_name.word().to_owned(),
         "--log-level".to_owned(),
         logs.log_level.clone(),
         "--log-format".to_owned(),

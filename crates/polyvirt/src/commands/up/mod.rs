@@ -53,7 +53,8 @@ pub async fn run(options: Options, logs: &Global) -> anyhow::Result<()> {
     let progress = Progress::new();
     let image = options.image()?;
     let folder = options.folder.path()?;
-    let ports = Ports::remembered(&folder).with(&options.ports);
+    let mut ports = Ports::remembered(&folder).with(&options.ports);
+    ports.vm_short_name = options.vm_short_name.unwrap_or(ports.vm_short_name);
     progress.line(&format!("Polyvirt in {}", folder.display()));
     let plane = LocalPlane::open(&folder, ports.control_plane()).await?;
     let_vms_pass(plane.folder())?;
@@ -202,7 +203,7 @@ async fn control_plane(
     };
     progress.step(controllers::NAME, controllers).await?;
     let client = plane.client()?;
-    let definitions = polyvirt_api::crds();
+    let definitions = polyvirt_api::crds_with(ports.vm_short_name.names());
     let crds = async {
         install_crds(&client, &definitions).await?;
         let detail = format!("{} kinds", definitions.len());

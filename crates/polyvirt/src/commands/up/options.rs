@@ -10,6 +10,7 @@ use polyvirt_testkit::local::FixedPorts;
 use serde::{Deserialize, Serialize};
 
 use super::image::Image;
+use crate::cli::VmShortName;
 use crate::commands::vm::seconds;
 
 /// Options of `polyvirt up`.
@@ -33,6 +34,9 @@ pub struct Options {
     /// Start the control plane and the manager, and declare no VM
     #[arg(long)]
     pub no_sample: bool,
+    /// Which VirtualMachine kubectl means by vm and virtualmachines [default: infra, or that of the last time]
+    #[arg(long, value_enum, value_name = "API")]
+    pub vm_short_name: Option<VmShortName>,
     /// How long the first VM may take to boot
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
     pub timeout: Duration,
@@ -182,6 +186,9 @@ pub struct Ports {
     pub metrics: u16,
     /// Health.
     pub health: u16,
+    /// No port, but to be known as well: what kubectl means by vm.
+    #[serde(default)]
+    pub vm_short_name: VmShortName,
 }
 
 /// Earlier runs did not remember it.
@@ -199,6 +206,7 @@ impl Default for Ports {
             webhook: webhook(),
             metrics: 21_080,
             health: 21_081,
+            vm_short_name: VmShortName::default(),
         }
     }
 }
@@ -219,6 +227,7 @@ impl Ports {
             webhook: options.webhook_port.unwrap_or(self.webhook),
             metrics: options.metrics_port.unwrap_or(self.metrics),
             health: options.health_port.unwrap_or(self.health),
+            vm_short_name: self.vm_short_name,
         }
     }
 

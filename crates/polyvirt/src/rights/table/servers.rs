@@ -43,7 +43,10 @@ pub const ROOMS: &[Room] = &[
                 &["apiservices"],
                 &[Patch],
             )
-            .only(Names::These(&["v1.subresources.polyvirt.io"]))
+            .only(Names::These(&[
+                "v1.subresources.polyvirt.io",
+                "priority.novacron.io",
+            ]))
             .with(Switch::Gateway),
             Right::new(
                 Role::Cluster,
