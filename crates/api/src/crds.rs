@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::infra::{
-    Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
+    Host, HostPool, Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
     VMSet, VMSnapshot, VirtualMachine,
 };
 use crate::novacron;
@@ -28,6 +28,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         VMSet::crd(),
         VMPlacementPolicy::crd(),
         VMMigration::crd(),
+        Host::crd(),
+        HostPool::crd(),
         Machine::crd(),
         KubevirtConfig::crd(),
         NetworkConfiguration::crd(),

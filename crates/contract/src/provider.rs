@@ -117,6 +117,9 @@ pub trait Provider: Send + Sync + 'static {
     /// All VMs, ours and others'.
     async fn list_vms(&self) -> Result<Vec<VmState>>;
 
+    /// Takes note of the host that a VM is on, for peers that must be told with each call. Most know it themselves.
+    fn is_on(&self, _vm: &VmId, _host: &str) {}
+
     /// What the provider offers beyond `provider.v1`. The default offers nothing.
     async fn features(&self) -> Result<Features> {
         Ok(Features::default())

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
     VirtualMachine,
 };
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};
+use polyvirt_plan::sharing::Sharing;
 use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
 use tokio::sync::OnceCell;
 
@@ -51,6 +52,10 @@ pub struct Stores {
     pub migration_index: ByVm,
     /// Where VMs may run.
     pub policies: Store<VMPlacementPolicy>,
+    /// Hosts of Providers that people have made objects of.
+    pub hosts: Store<Host>,
+    /// Groups of those.
+    pub pools: Store<HostPool>,
     /// VMs that wait for a host.
     pub unplaced: Unplaced,
     /// Which Secrets there are.
@@ -71,6 +76,8 @@ impl Stores {
             Kind::VMSnapshot => self.snapshots.len(),
             Kind::VMPlacementPolicy => self.policies.len(),
             Kind::VMMigration => self.migrations.len(),
+            Kind::Host => self.hosts.len(),
+            Kind::HostPool => self.pools.len(),
             Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => return None,
         })
     }
@@ -147,6 +154,8 @@ pub struct Context {
     pub refusals: Refusals,
     /// Where VMs were put, and what providers have.
     pub placements: Placements,
+    /// Whom Providers, classes and images without a selector are for.
+    pub sharing: Sharing,
     /// Hooks at work.
     pub(crate) errands: Errands,
     may_call: Policy,
@@ -171,6 +180,7 @@ impl Context {
             observer,
             refusals: Refusals::default(),
             placements: Placements::default(),
+            sharing: Sharing::default(),
             errands: Errands::default(),
             may_call: Policy::default(),
             caller: OnceCell::new(),
@@ -182,6 +192,13 @@ impl Context {
     #[must_use]
     pub fn calling(mut self, policy: Policy) -> Self {
         self.may_call = policy;
+        self
+    }
+
+    /// The same, with whom Providers, classes and images without a selector are for.
+    #[must_use]
+    pub const fn sharing(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use kube::Resource;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
     VirtualMachine,
 };
 use polyvirt_api::novacron;
@@ -36,6 +36,8 @@ pub trait Compact {
 }
 
 impl Compact for Provider {}
+impl Compact for Host {}
+impl Compact for HostPool {}
 impl Compact for VMClass {}
 impl Compact for VMImage {}
 impl Compact for VMNetworkAttachment {}

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
     VirtualMachine,
 };
 use polyvirt_api::novacron;
@@ -36,6 +36,8 @@ pub trait Vanishing: Sized {
 }
 
 impl Vanishing for Provider {}
+impl Vanishing for Host {}
+impl Vanishing for HostPool {}
 impl Vanishing for VMClass {}
 impl Vanishing for VMImage {}
 impl Vanishing for VMNetworkAttachment {}

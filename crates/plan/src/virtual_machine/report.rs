@@ -98,7 +98,7 @@ fn written_down(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachine
 fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus {
     let mut new = written_down(end, old);
     if let Some(vm) = end.observed {
-        observe(&mut new, vm, end.record);
+        observe(&mut new, vm, end);
         if let Some(list) = &vm.snapshots {
             new.snapshots = revert::listed(list, &old.snapshots, end.now);
         }
@@ -115,18 +115,27 @@ fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus
     new
 }
 
-fn observe(status: &mut VirtualMachineStatus, vm: &VmState, record: &Record) {
+fn observe(status: &mut VirtualMachineStatus, vm: &VmState, end: &PassEnd<'_>) {
     status.power_state = match vm.power {
         PowerState::On => Some(api::PowerState::On),
-        PowerState::Suspended => Some(api::PowerState::Paused),
+        PowerState::Suspended => Some(suspended(end.vm)),
         PowerState::Off => Some(api::PowerState::Off),
-        PowerState::Unknown => status.power_state,
+        // What was known last is worth more than nothing.
+        PowerState::Unknown => status.power_state.or(Some(api::PowerState::Unknown)),
     };
     status.ips.clone_from(&vm.ips);
     status.console_url = Some(vm.console_url.clone()).filter(|u| !u.is_empty());
     status.host = Some(vm.host.clone()).filter(|h| !h.is_empty());
     status.provider.clone_from(&vm.details);
-    status.current_resources = resources(status.current_resources.as_ref(), vm, record);
+    status.current_resources = resources(status.current_resources.as_ref(), vm, end.record);
+}
+
+/// A VM that is declared so is Paused; one that was suspended otherwise is Suspended.
+fn suspended(vm: &api::VirtualMachine) -> api::PowerState {
+    match vm.spec.power_state {
+        Some(api::PowerState::Paused) => api::PowerState::Paused,
+        _ => api::PowerState::Suspended,
+    }
 }
 
 /// What the VM has: as the provider tells it, else as we have made it, else as it was told last. Where nobody ever told, nothing:
@@ -193,7 +202,7 @@ fn as_last_told(old: &VirtualMachineStatus) -> VMPhase {
     match (old.phase, old.power_state) {
         (
             Some(VMPhase::Reconfiguring | VMPhase::Migrating),
-            Some(api::PowerState::On | api::PowerState::Paused),
+            Some(api::PowerState::On | api::PowerState::Paused | api::PowerState::Suspended),
         ) => VMPhase::Running,
         (Some(VMPhase::Reconfiguring | VMPhase::Migrating), Some(_)) => VMPhase::Stopped,
         (phase, _) => phase.unwrap_or_default(),

@@ -35,6 +35,9 @@ pub struct VirtualMachineStatus {
     /// The host on which the VM runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The Provider that the VM exists on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_provider: Option<Box<BoundProvider>>,
     /// Where the scheduler put the VM. Absent where the provider chose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<PlacementStatus>>,
@@ -87,6 +90,21 @@ pub struct VirtualMachineStatus {
     /// What became of the actions of spec.lifecycle, while the VM is being started or stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Box<HooksStatus>>,
+}
+
+/// The Provider that a VM exists on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BoundProvider {
+    /// Its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its UID; a Provider that was deleted and created again has another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// What became of the actions around a start or a stop.
