@@ -7,8 +7,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::infra::{
-    Host, HostPool, Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
-    VMSet, VMSnapshot, VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSet, VMSnapshot, VirtualMachine,
 };
 use crate::novacron;
 use crate::vitistack::{

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use polyvirt_api::infra::{
-    Host, HostPool, Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
-    VMSet, VMSnapshot, VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSet, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{

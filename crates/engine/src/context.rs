@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use polyvirt_api::infra::{
-    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
-    VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};

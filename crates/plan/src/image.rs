@@ -171,16 +171,21 @@ pub fn on_provider<'a>(
     image_namespace: &str,
     (namespace, provider): (&str, &str),
 ) -> Option<&'a ImageProviderStatus> {
-    let told = status.provider_status.get(&provider_key(namespace, provider));
+    let told = status
+        .provider_status
+        .get(&provider_key(namespace, provider));
     let bare = || status.provider_status.get(provider);
     told.or_else(|| bare().filter(|_| namespace == image_namespace))
 }
 
 /// The same status with the entries of an earlier release under their full names. Nothing is fetched again for it.
 pub fn with_full_keys(mut status: VMImageStatus, image_namespace: &str) -> VMImageStatus {
-    let full = |name: String| match name.contains('/') {
-        true => name,
-        false => provider_key(image_namespace, &name),
+    let full = |name: String| {
+        if name.contains('/') {
+            name
+        } else {
+            provider_key(image_namespace, &name)
+        }
     };
     let (old, new): (Vec<_>, Vec<_>) = std::mem::take(&mut status.provider_status)
         .into_iter()

@@ -147,7 +147,9 @@ impl ImageIdentity {
     /// A name that no other image has, for hypervisors that find images by name. Of letters, digits and `-`.
     pub fn artifact_name(&self) -> String {
         let plain = |text: &str, most: usize| -> String {
-            let letters = text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
+            let letters = text
+                .chars()
+                .filter(|c| c.is_ascii_alphanumeric() || *c == '-');
             letters.take(most).collect::<String>().to_ascii_lowercase()
         };
         let digest = self.source_digest.trim_start_matches("sha256:");

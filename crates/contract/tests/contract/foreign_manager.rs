@@ -126,9 +126,9 @@ async fn codes_are_those_of_the_contract() {
         *recorder.fail.lock().unwrap() = Some(ProviderError::new(kind, "No"));
         let status = manager
             .delete(DeleteRequest {
-            id: "vm-7".into(),
-            ..Default::default()
-        })
+                id: "vm-7".into(),
+                ..Default::default()
+            })
             .await
             .unwrap_err();
         assert_eq!((status.code(), status.message()), (code, "No"));

@@ -126,7 +126,10 @@ async fn hosts_are_those_of_the_inventory() {
     let one = GetHostInfoRequest {
         host_id: first.id.clone(),
     };
-    assert_eq!(manager.get_host_info(one).await.unwrap().into_inner(), first);
+    assert_eq!(
+        manager.get_host_info(one).await.unwrap().into_inner(),
+        first
+    );
     let none = GetHostInfoRequest {
         host_id: "nowhere".into(),
     };
@@ -144,7 +147,11 @@ async fn an_image_is_known_by_its_uid_and_digest_and_not_by_a_name() {
         ..Default::default()
     };
     let mut names = Vec::new();
-    for (uid, digest) in [("u-1", "sha256:aa"), ("u-1", "sha256:bb"), ("u-2", "sha256:aa")] {
+    for (uid, digest) in [
+        ("u-1", "sha256:aa"),
+        ("u-1", "sha256:bb"),
+        ("u-2", "sha256:aa"),
+    ] {
         let answer = manager.image_prepare(request(uid, digest)).await.unwrap();
         let artifact = answer.into_inner().artifact.expect("an artifact");
         assert_eq!(artifact.image, Some(identity(uid)));
@@ -172,7 +179,11 @@ async fn an_image_is_known_by_its_uid_and_digest_and_not_by_a_name() {
 async fn a_change_that_waits_for_a_restart_is_reported_as_such() {
     let (recorder, _server, mut manager) = start().await;
     for waits in [true, false] {
-        let fields = if waits { vec!["spec.resources".to_owned()] } else { Vec::new() };
+        let fields = if waits {
+            vec!["spec.resources".to_owned()]
+        } else {
+            Vec::new()
+        };
         recorder.vms.lock().unwrap()[0].restart_required = fields;
         let request = ReconfigureRequest {
             id: "vm-7".into(),

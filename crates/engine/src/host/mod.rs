@@ -73,7 +73,9 @@ fn look_up(ctx: &Context, key: &ObjectKey, host: &infra::Host) -> Found {
         (Reason::WaitingForDependencies, text)
     };
     if ctx.stores.providers.get(&provider).is_none() {
-        return Err(away("does not exist. Create it, or correct spec.providerRef.name"));
+        return Err(away(
+            "does not exist. Create it, or correct spec.providerRef.name",
+        ));
     }
     let inventory = ctx.links.get(&provider).and_then(|l| l.view().inventory);
     let Some(inventory) = inventory else {
@@ -124,9 +126,7 @@ fn bound_vms(ctx: &Context, key: &ObjectKey, host: &infra::Host) -> i32 {
 
 fn ready(found: Result<&model::Host, &(Reason, String)>, host: &infra::Host) -> Finding {
     match found {
-        Err((reason, text)) => {
-            Finding::new(kind::READY, Truth::Unknown, *reason, text.clone())
-        }
+        Err((reason, text)) => Finding::new(kind::READY, Truth::Unknown, *reason, text.clone()),
         Ok(told) if told.health == model::HostHealth::Down => Finding::new(
             kind::READY,
             Truth::False,
@@ -148,7 +148,10 @@ fn idle_fields(host: &infra::Host) -> Vec<&'static str> {
     let spec = &host.spec;
     let fields = [
         ("spec.endpoint", spec.endpoint.is_some()),
-        ("spec.credentialSecretRef", spec.credential_secret_ref.is_some()),
+        (
+            "spec.credentialSecretRef",
+            spec.credential_secret_ref.is_some(),
+        ),
     ];
     let set = fields.into_iter().filter(|(_, is_set)| *is_set);
     set.map(|(path, _)| path).collect()
@@ -158,8 +161,21 @@ fn idle_fields(host: &infra::Host) -> Vec<&'static str> {
 pub(crate) fn honoured(idle: &[&str]) -> Finding {
     if idle.is_empty() {
         let text = "All fields have an effect";
-        return Finding::new(kind::FIELDS_HONOURED, Truth::True, Reason::AllFieldsHonoured, text);
+        return Finding::new(
+            kind::FIELDS_HONOURED,
+            Truth::True,
+            Reason::AllFieldsHonoured,
+            text,
+        );
     }
-    let text = format!("These fields have no effect: {}. Remove them", idle.join(", "));
-    Finding::new(kind::FIELDS_HONOURED, Truth::False, Reason::FieldsIgnored, text)
+    let text = format!(
+        "These fields have no effect: {}. Remove them",
+        idle.join(", ")
+    );
+    Finding::new(
+        kind::FIELDS_HONOURED,
+        Truth::False,
+        Reason::FieldsIgnored,
+        text,
+    )
 }

@@ -87,7 +87,12 @@ fn valid(pool: &HostPool) -> Finding {
             Reason::InvalidSpec,
             format!("{path}: {text:?} is no ratio between 0.1 and 100. Write it as 4.0"),
         ),
-        None => Finding::new(kind::READY, Truth::True, Reason::Valid, "The pool can be used"),
+        None => Finding::new(
+            kind::READY,
+            Truth::True,
+            Reason::Valid,
+            "The pool can be used",
+        ),
     }
 }
 

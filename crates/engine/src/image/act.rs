@@ -12,9 +12,7 @@ use polyvirt_api::infra::{
 use polyvirt_contract::model::{ImageIdentity, ImageOrigin, Owner, PrepareImage, Pull};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
-use polyvirt_plan::image::{
-    self, Wanted, prepare_request, provider_key, source_digest, spec_on,
-};
+use polyvirt_plan::image::{self, Wanted, prepare_request, provider_key, source_digest, spec_on};
 use polyvirt_plan::image_step::{self, Failure, ImageStep, image_step};
 use polyvirt_plan::{Note, Reason};
 

@@ -2,8 +2,8 @@
 
 use kube::Resource;
 use polyvirt_api::infra::{
-    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
-    VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use polyvirt_api::infra::{
-    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
-    VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{

@@ -22,6 +22,7 @@ mod drift;
 mod guest_data;
 mod hooks;
 mod hostile;
+mod hosts;
 mod identity;
 mod images;
 mod leader;

@@ -10,8 +10,8 @@ use polyvirt_contract::model::{
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Extension, Features, Identity, Provider, ProviderError, RequestId, Result,
-    SnapshotId, TaskId, VmId,
+    Capabilities, ErrorKind, Extension, Features, Identity, Provider, ProviderError, RequestId,
+    Result, SnapshotId, TaskId, VmId,
 };
 
 use crate::config::Offer;

@@ -93,7 +93,9 @@ impl Client {
     pub(super) async fn hosts_basic(&self) -> Result<Inventory> {
         let request = self.request(Call::Inventory, v1::ListHostsRequest {});
         let mut client = self.v1.clone();
-        let answer = self.answer(Call::Inventory, client.list_hosts(request)).await?;
+        let answer = self
+            .answer(Call::Inventory, client.list_hosts(request))
+            .await?;
         Ok(Inventory {
             hosts: answer.hosts.into_iter().map(Into::into).collect(),
             ..Inventory::default()

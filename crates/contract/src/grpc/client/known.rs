@@ -41,9 +41,10 @@ impl Known {
 
     /// What goes into `target_host_id` for a VM that is to be created on this host.
     pub(super) fn target(&self, host: &str) -> String {
-        match self.clustering.load(Ordering::Relaxed) {
-            true => host.to_owned(),
-            false => String::new(),
+        if self.clustering.load(Ordering::Relaxed) {
+            host.to_owned()
+        } else {
+            String::new()
         }
     }
 

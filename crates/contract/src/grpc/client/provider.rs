@@ -8,9 +8,9 @@ use crate::error::{ErrorKind, ProviderError};
 use crate::ids::{Identity, RequestId, SnapshotId, TaskId, VmId};
 use crate::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, Handover, ImageIdentity, ImportDisk, Inventory, Landing,
-    Luggage, MigrateVm, MigrationProgress, MoveState, PowerRequest, PrepareImage, PreparedImage,
-    Sending, SettleMove, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, Handover, ImageIdentity, ImportDisk, Inventory,
+    Landing, Luggage, MigrateVm, MigrationProgress, MoveState, PowerRequest, PrepareImage,
+    PreparedImage, Sending, SettleMove, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
 };
 use crate::provider::{Provider, Result};
 use crate::watch::{TaskState, VmEvent};

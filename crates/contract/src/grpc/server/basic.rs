@@ -158,7 +158,11 @@ impl Provider for Server {
     ) -> Answer<v1::ImagePrepareResponse> {
         let image = PrepareImage::try_from(request.into_inner()).map_err(to_status)?;
         let (identity, name) = (image.identity.clone(), image.target_name.clone());
-        let prepared = self.provider.image_prepare(image).await.map_err(to_status)?;
+        let prepared = self
+            .provider
+            .image_prepare(image)
+            .await
+            .map_err(to_status)?;
         let reuse = match prepared.task {
             None => Reuse::Found,
             Some(_) => Reuse::Made,

@@ -19,7 +19,10 @@ impl Dispatcher {
         if edited {
             self.wake(Kind::Host, &ObjectKey::of(any), urgency(source));
             for host in [old, new].into_iter().flatten() {
-                self.rules_changed(host.spec.provider_ref.as_ref(), host.metadata.namespace.as_ref());
+                self.rules_changed(
+                    host.spec.provider_ref.as_ref(),
+                    host.metadata.namespace.as_ref(),
+                );
             }
         }
         for host in [old, new].into_iter().flatten() {
@@ -40,7 +43,10 @@ impl Dispatcher {
         };
         if edited {
             self.wake(Kind::HostPool, &ObjectKey::of(any), urgency(source));
-            self.rules_changed(any.spec.provider_ref.as_ref(), any.metadata.namespace.as_ref());
+            self.rules_changed(
+                any.spec.provider_ref.as_ref(),
+                any.metadata.namespace.as_ref(),
+            );
         }
     }
 
