@@ -7,8 +7,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::infra::{
-    Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
-    VMSet, VMSnapshot, VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSet, VMSnapshot, VirtualMachine,
 };
 use crate::names;
 use crate::novacron;
@@ -45,6 +45,8 @@ pub fn crds_with(vm: VmShortName) -> Vec<CustomResourceDefinition> {
         VMSet::crd(),
         VMPlacementPolicy::crd(),
         VMMigration::crd(),
+        Host::crd(),
+        HostPool::crd(),
         Machine::crd(),
         KubevirtConfig::crd(),
         NetworkConfiguration::crd(),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy,
-    VMSet, VMSnapshot, VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMClone, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSet, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{
@@ -136,6 +136,8 @@ fn retype(crd: &CustomResourceDefinition, document: &Value) -> Value {
         "VMSet" => through::<VMSet>(document),
         "VMPlacementPolicy" => through::<VMPlacementPolicy>(document),
         "VMMigration" => through::<VMMigration>(document),
+        "Host" => through::<Host>(document),
+        "HostPool" => through::<HostPool>(document),
         "Machine" => through::<Machine>(document),
         "KubevirtConfig" => through::<KubevirtConfig>(document),
         "NetworkConfiguration" => through::<NetworkConfiguration>(document),

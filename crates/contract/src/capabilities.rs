@@ -43,6 +43,12 @@ pub struct Capabilities {
     pub import_backends: Vec<String>,
     /// Ways to carry the data.
     pub transfer_modes: Vec<String>,
+    /// Hosts are listed, and a VM is created on the one that is named.
+    pub clustering: bool,
+    /// An imported image is found by its VMImage and the digest of its source, never by its name.
+    pub image_artifact_identity: bool,
+    /// What of a change waits for a restart is reported.
+    pub honest_reconfigure: bool,
 }
 
 /// A part of the extension service.

@@ -36,6 +36,10 @@ macro_rules! provider_trait {
                 $(#[$says])*
                 async fn $call(&self $(, $arg: $ty)*) -> Result<$ret> $body
             )+
+
+            /// Takes note of the host that a VM is on, for peers that need it with each call. Most know it themselves. This is
+            /// no call to the hypervisor, and so not one of [`Call`].
+            fn is_on(&self, _vm: &VmId, _host: &str) {}
         }
 
         /// The calls of [`Provider`], by the names of its methods.

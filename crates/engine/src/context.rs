@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
-    VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_contract::model::{CreateVm, VmState};
+use polyvirt_plan::sharing::Sharing;
 use polyvirt_contract::{ProviderError, VmId};
 use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
 use tokio::sync::OnceCell;
@@ -54,6 +55,10 @@ pub struct Stores {
     pub migration_index: ByVm,
     /// Where VMs may run.
     pub policies: Store<VMPlacementPolicy>,
+    /// Hosts of Providers that people have made objects of.
+    pub hosts: Store<Host>,
+    /// Groups of those.
+    pub pools: Store<HostPool>,
     /// VMs that wait for a host.
     pub unplaced: Unplaced,
     /// Which Secrets there are.
@@ -76,6 +81,8 @@ impl Stores {
             Kind::VMSnapshot => self.snapshots.len(),
             Kind::VMPlacementPolicy => self.policies.len(),
             Kind::VMMigration => self.migrations.len(),
+            Kind::Host => self.hosts.len(),
+            Kind::HostPool => self.pools.len(),
             Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => return None,
         })
     }
@@ -163,6 +170,8 @@ pub struct Context {
     pub placements: Placements,
     /// Ids of VMs that no status has yet.
     pub(crate) reservations: Reservations,
+    /// Whom Providers, classes and images without a selector are for.
+    pub sharing: Sharing,
     /// Hooks at work.
     pub(crate) errands: Errands,
     may_call: Policy,
@@ -188,6 +197,7 @@ impl Context {
             refusals: Refusals::default(),
             placements: Placements::default(),
             reservations: Reservations::default(),
+            sharing: Sharing::default(),
             errands: Errands::default(),
             may_call: Policy::default(),
             caller: OnceCell::new(),
@@ -199,6 +209,13 @@ impl Context {
     #[must_use]
     pub fn calling(mut self, policy: Policy) -> Self {
         self.may_call = policy;
+        self
+    }
+
+    /// The same, with whom Providers, classes and images without a selector are for.
+    #[must_use]
+    pub const fn sharing(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
         self
     }
 

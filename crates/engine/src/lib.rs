@@ -6,6 +6,7 @@ pub mod census;
 pub mod cluster;
 pub mod context;
 pub mod guests;
+pub mod host;
 pub mod image;
 pub mod leader;
 pub mod link;

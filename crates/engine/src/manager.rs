@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use kube::Client;
+use polyvirt_plan::sharing::Sharing;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -30,10 +31,10 @@ use crate::runtime::events;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::kube_cluster::KubeCluster;
 use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
-use crate::runtime::watch::{Scope, namespaces, objects, secrets};
+use crate::runtime::watch::{Need, Scope, namespaces, objects_as_needed, secrets};
 use crate::trace;
 use crate::usage::Meter;
-use crate::{image, migration, provider, shared, snapshot, virtual_machine};
+use crate::{host, image, migration, provider, shared, snapshot, virtual_machine};
 
 /// How the manager runs.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub struct Config {
     pub concurrency: usize,
     /// Which servers hooks may call.
     pub may_call: Policy,
+    /// Whom Providers, classes and images without a selector are for.
+    pub sharing: Sharing,
 }
 
 impl Default for Config {
@@ -52,6 +55,7 @@ impl Default for Config {
             namespaces: Vec::new(),
             concurrency: 32,
             may_call: Policy::default(),
+            sharing: Sharing::default(),
         }
     }
 }
@@ -79,6 +83,8 @@ pub struct Shared {
     pub links: Arc<Links>,
     /// What VMs use.
     pub meter: Arc<Meter>,
+    /// Whom Providers, classes and images without a selector are for.
+    pub sharing: Sharing,
     /// Turns true when all caches are filled.
     pub ready: watch::Receiver<bool>,
 }
@@ -120,6 +126,7 @@ impl Manager {
             stores: self.stores.clone(),
             links: self.links.clone(),
             meter: self.meter.clone(),
+            sharing: self.config.sharing,
             ready: self.ready(),
         }
     }
@@ -168,6 +175,7 @@ impl Manager {
             dispatcher.clone(),
         );
         let ctx = ctx.calling(self.config.may_call.clone());
+        let ctx = ctx.sharing(self.config.sharing);
         let sessions = Sessions::new(
             self.runtime.clone(),
             links,
@@ -240,16 +248,19 @@ impl Manager {
         dispatcher: &Arc<Dispatcher>,
     ) -> Vec<(watch::Receiver<bool>, BoxFuture<'static, ()>)> {
         macro_rules! feed {
-            ($field:ident, $changed:ident) => {{
+            ($field:ident, $changed:ident) => {
+                feed!($field, $changed, Need::Required)
+            };
+            ($field:ident, $changed:ident, $need:expr) => {{
                 let (sender, receiver) = watch::channel(false);
                 let (stores, dispatcher) = (stores.clone(), dispatcher.clone());
-                let feed = objects(
+                let feed = objects_as_needed(
                     self.client.clone(),
                     scope.clone(),
                     stores,
                     |stores| &stores.$field,
                     move |change, source| dispatcher.$changed(&change, source),
-                    sender,
+                    (sender, $need),
                 );
                 let boxed: BoxFuture<'static, ()> = Box::pin(feed);
                 (receiver, boxed)
@@ -264,6 +275,9 @@ impl Manager {
             feed!(snapshots, snapshot_changed),
             feed!(policies, policy_changed),
             feed!(migrations, migration_changed),
+            // Roles and definitions of an earlier release do not have them, and VMs run without.
+            feed!(hosts, host_changed, Need::Optional),
+            feed!(pools, pool_changed, Need::Optional),
         ]
     }
 }
@@ -351,6 +365,8 @@ impl Parts {
             Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
             Kind::VMMigration => migration::reconcile(&self.ctx, &key.object).await,
             Kind::VMPlacementPolicy => shared::policy::reconcile(&self.ctx, &key.object).await,
+            Kind::Host => host::reconcile(&self.ctx, &key.object).await,
+            Kind::HostPool => host::pool::reconcile(&self.ctx, &key.object).await,
             Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => Next::Idle,
         }
     }

@@ -6,7 +6,7 @@ use polyvirt_contract::model::{Datastore, Host};
 
 use crate::request::Request;
 use crate::rule::{Rule, Subject, VmTerm};
-use crate::world::{Overcommit, Placed, Site, Topology, World};
+use crate::world::{Overcommit, Packing, Placed, Site, Topology, World};
 
 /// What VMs take of a host beyond what its inventory shows.
 #[derive(Clone, Debug, Default)]
@@ -67,10 +67,12 @@ impl<'a> Ground<'a> {
     pub(crate) fn room(&self, site: &Site<'a>, host: &'a Host) -> Room<'a> {
         let taken = self.taken.get(&(site.provider, host.name.as_str()));
         let taken = taken.cloned().unwrap_or_default();
+        let rule = site.rules.and_then(|rules| rules.get(&host.name));
+        let rule = rule.copied().unwrap_or_default();
         let Overcommit {
             cpu_percent,
             memory_percent,
-        } = site.overcommit;
+        } = rule.overcommit.unwrap_or(site.overcommit);
         let left = |name: &'a str, count: u32| {
             let held = taken.devices.get(name).copied().unwrap_or(0);
             (name, count.saturating_sub(held))
@@ -86,6 +88,7 @@ impl<'a> Ground<'a> {
                 .map(|(name, count)| left(name, *count))
                 .collect(),
             vms: taken.vms,
+            packing: rule.packing,
         }
     }
 
@@ -169,6 +172,8 @@ pub(crate) struct Room<'a> {
     /// Devices that are free.
     pub devices: BTreeMap<&'a str, u32>,
     pub vms: BTreeMap<&'a str, u32>,
+    /// Whether it is filled up or spared.
+    pub(crate) packing: Packing,
 }
 
 impl Room<'_> {

@@ -34,4 +34,4 @@ pub use request::{Request, Wish};
 pub use rule::{Namespaces, NodeTerm, Rule, Selection, Subject, VmTerm, Who};
 pub use score::Scores;
 pub use storage::Storage;
-pub use world::{Claim, Overcommit, Placed, Site, Topology, World};
+pub use world::{Claim, HostRule, HostRules, Overcommit, Packing, Placed, Site, Topology, World};

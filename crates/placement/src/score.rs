@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter};
 use crate::filter::Candidate;
 use crate::ground::{Compiled, Room};
 use crate::request::Request;
+use crate::world::Packing;
 
 /// How good a host is, from 0 to 100 in each respect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,16 +51,22 @@ pub(crate) fn score(
     request: &Request,
     wishes: &[Weighted<'_>],
 ) -> Scores {
+    let packing = candidate.room.packing;
+    let neighbours = candidate.room.vms.get(request.namespace.as_str());
+    let neighbours = neighbours.unwrap_or(&0);
     Scores {
         wishes: wished(candidate, request, wishes),
-        room: left(&candidate.room, request),
-        spread: 100
-            / (1 + candidate
-                .room
-                .vms
-                .get(request.namespace.as_str())
-                .unwrap_or(&0)),
+        room: preferred(left(&candidate.room, request), packing),
+        spread: preferred(100 / (1 + neighbours), packing),
         thrift: thrift(candidate, request),
+    }
+}
+
+/// A host that is to be filled up is the better the less is free.
+const fn preferred(free: u32, packing: Packing) -> u32 {
+    match packing {
+        Packing::Spread => free,
+        Packing::BinPack => 100_u32.saturating_sub(free),
     }
 }
 

@@ -40,6 +40,30 @@ pub struct Site<'a> {
     pub inventory: &'a Inventory,
     /// How much its hosts may promise.
     pub overcommit: Overcommit,
+    /// What holds for single hosts instead, by name.
+    pub rules: Option<&'a HostRules>,
+}
+
+/// What holds for single hosts, by name.
+pub type HostRules = BTreeMap<String, HostRule>;
+
+/// What holds for one host instead of what holds for all of its provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostRule {
+    /// How much it may promise; `None` for as much as the others.
+    pub overcommit: Option<Overcommit>,
+    /// Whether it is filled up or spared.
+    pub packing: Packing,
+}
+
+/// Which of several hosts that fit is preferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// The one with the most free capacity.
+    #[default]
+    Spread,
+    /// The one with the least.
+    BinPack,
 }
 
 /// What a VM takes that its host does not count yet.

@@ -3,12 +3,15 @@
 mod request;
 mod wanted;
 
+use std::fmt::Write as _;
+
 use polyvirt_api::infra::{
     ChecksumType, DiskImagePull, ImageFormat, ImageProviderStatus, ImportedDisk, OnMissing,
-    ProviderType, VMImageSource, VMImageSpec,
+    ProviderType, VMImageSource, VMImageSpec, VMImageStatus,
 };
 use polyvirt_contract::Capabilities;
 use polyvirt_contract::model::ImageSource;
+use sha2::{Digest as _, Sha256};
 
 use crate::virtual_machine::facts::ImageReadiness;
 
@@ -156,13 +159,56 @@ pub fn is_import(source: &VMImageSource) -> bool {
             .is_some_and(|s| given(&s.ova_url) || s.content_library.is_some())
 }
 
-/// The key of a provider in `status.providerStatus`: its name, with the namespace where that is another one.
-pub fn provider_key(image_namespace: &str, provider_namespace: &str, provider: &str) -> String {
-    if image_namespace == provider_namespace {
-        provider.to_owned()
-    } else {
-        format!("{provider_namespace}/{provider}")
-    }
+/// The key of a provider in `status.providerStatus`.
+pub fn provider_key(namespace: &str, provider: &str) -> String {
+    format!("{namespace}/{provider}")
+}
+
+/// How the image stands on a provider. Where nothing is written under its full name, what an earlier release wrote under the bare
+/// name counts: it did so for Providers of the image's own namespace.
+pub fn on_provider<'a>(
+    status: &'a VMImageStatus,
+    image_namespace: &str,
+    (namespace, provider): (&str, &str),
+) -> Option<&'a ImageProviderStatus> {
+    let told = status
+        .provider_status
+        .get(&provider_key(namespace, provider));
+    let bare = || status.provider_status.get(provider);
+    told.or_else(|| bare().filter(|_| namespace == image_namespace))
+}
+
+/// The same status with the entries of an earlier release under their full names. Nothing is fetched again for it.
+pub fn with_full_keys(mut status: VMImageStatus, image_namespace: &str) -> VMImageStatus {
+    let full = |name: String| {
+        if name.contains('/') {
+            name
+        } else {
+            provider_key(image_namespace, &name)
+        }
+    };
+    let (old, new): (Vec<_>, Vec<_>) = std::mem::take(&mut status.provider_status)
+        .into_iter()
+        .partition(|(name, _)| !name.contains('/'));
+    // What is written under a full name is newer.
+    let entries = old.into_iter().chain(new);
+    status.provider_status = entries.map(|(name, on)| (full(name), on)).collect();
+    status.available_on = std::mem::take(&mut status.available_on)
+        .into_iter()
+        .map(full)
+        .collect();
+    status
+}
+
+/// What tells one source from another for peers: `sha256:` and hexadecimal digits.
+pub fn source_digest(source: &VMImageSource) -> String {
+    let text = serde_json::to_string(source).unwrap_or_default();
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
+        // Writing into a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// What must happen before a VM can use the image on a provider.

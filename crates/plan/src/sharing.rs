@@ -1,7 +1,8 @@
 //! Who may use what lives in another namespace.
 //!
-//! A Provider, class or image without `spec.consumerNamespaceSelector` is for everybody who may name it. With one it is for
-//! its own namespace and for those that the selector matches. What cannot be read as a selector matches nobody.
+//! A Provider, class or image is for its own namespace and for those that `spec.consumerNamespaceSelector` matches. Without a
+//! selector it is for its own namespace only, or for all if the manager runs with `--sharing=open`. An empty selector matches
+//! all. What cannot be read as a selector matches none.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,16 @@ pub const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// Labels of a namespace.
 pub type Labels = BTreeMap<String, String>;
 
+/// Whom an object without a selector is for, as the administrator of the manager decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Its own namespace.
+    #[default]
+    Closed,
+    /// All namespaces, as before VirtRigaud v0.4.
+    Open,
+}
+
 /// Something in another namespace that an object names, and whom it is for.
 #[derive(Clone, Debug)]
 pub struct Foreign {
@@ -25,22 +36,29 @@ pub struct Foreign {
     pub kind: &'static str,
     /// Its namespace and name.
     pub name: String,
-    /// Whom it is for.
-    pub selector: LabelSelector,
+    /// Whom it is for, if it says so.
+    pub selector: Option<LabelSelector>,
+    /// Whom it is for, if it does not.
+    pub sharing: Sharing,
 }
 
 impl Foreign {
     /// Whether more than the name of a namespace must be known to tell.
     pub fn asks_for_labels(&self) -> bool {
-        let labels = self.selector.match_labels.iter().flatten();
-        let mut keys = labels.map(|(key, _)| key).chain(
-            self.selector
-                .match_expressions
-                .iter()
-                .flatten()
-                .map(|r| &r.key),
-        );
+        let Some(selector) = &self.selector else {
+            return false;
+        };
+        let labels = selector.match_labels.iter().flatten();
+        let rules = selector.match_expressions.iter().flatten();
+        let mut keys = labels.map(|(key, _)| key).chain(rules.map(|r| &r.key));
         keys.any(|key| key != NAME_LABEL)
+    }
+
+    fn is_for(&self, labels: &Labels) -> bool {
+        match &self.selector {
+            Some(selector) => matches(selector, labels),
+            None => self.sharing == Sharing::Open,
+        }
     }
 
     /// Why the namespace with these labels may not use it; `None` if it may. Tells nothing of the selector.
@@ -48,11 +66,11 @@ impl Foreign {
         let Self {
             field, kind, name, ..
         } = self;
-        (!matches(&self.selector, labels)).then(|| {
+        (!self.is_for(labels)).then(|| {
             Problem::new(
                 Reason::ConsumerNotAllowed,
                 *field,
-                format!("{kind} {name} is not shared with namespace {namespace}. Let its spec.consumerNamespaceSelector match the namespace, or name another one"),
+                format!("{kind} {name} is not shared with namespace {namespace}. Set its spec.consumerNamespaceSelector to match the namespace ({{}} for all), or name another {kind}"),
             )
         })
     }
@@ -92,6 +110,7 @@ mod tests {
             kind: "Provider",
             name: "platform/lab".to_owned(),
             selector: serde_json::from_value(selector).expect("a selector"),
+            sharing: Sharing::Closed,
         }
     }
 
@@ -120,6 +139,23 @@ mod tests {
             let refusal = foreign(selector.clone()).refusal("team-a", &gold());
             assert_eq!(refusal.is_none(), allowed, "{selector}");
         }
+    }
+
+    #[test]
+    fn without_a_selector_the_administrator_decides() {
+        for (sharing, allowed) in [(Sharing::Closed, false), (Sharing::Open, true)] {
+            let absent = Foreign {
+                sharing,
+                ..foreign(Value::Null)
+            };
+            assert_eq!(absent.refusal("team-a", &gold()).is_none(), allowed);
+            let given = Foreign {
+                sharing,
+                ..foreign(json!({"matchLabels": {"tenant": "silver"}}))
+            };
+            assert!(given.refusal("team-a", &gold()).is_some(), "{sharing:?}");
+        }
+        assert_eq!(Sharing::default(), Sharing::Closed);
     }
 
     #[test]

@@ -205,6 +205,9 @@ pub struct Manager {
     /// A Secret with tls.crt, tls.key and ca.crt that somebody else keeps, in the namespace of that Service; without it the manager's own authority signs a certificate
     #[arg(long, value_name = "SECRET")]
     pub gateway_certificate: Option<String>,
+    /// Whom Providers, VMClasses and VMImages without spec.consumerNamespaceSelector are for: their own namespace (closed) or all (open)
+    #[arg(long, env = "SHARING", value_enum, default_value_t = Sharing::Closed)]
+    pub sharing: Sharing,
     /// The pods of providers
     #[command(flatten)]
     pub pods: Pods,
@@ -220,6 +223,24 @@ pub struct Manager {
     /// VMs of NovaCron
     #[command(flatten)]
     pub novacron: Novacron,
+}
+
+/// Whom objects without `spec.consumerNamespaceSelector` are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sharing {
+    /// Their own namespace
+    Closed,
+    /// All namespaces, as before version 0.2
+    Open,
+}
+
+impl From<Sharing> for polyvirt_plan::sharing::Sharing {
+    fn from(sharing: Sharing) -> Self {
+        match sharing {
+            Sharing::Closed => Self::Closed,
+            Sharing::Open => Self::Open,
+        }
+    }
 }
 
 /// An address to listen on: `host:port`, `:port` for all interfaces, or `0` for none.

@@ -3,6 +3,8 @@
 //! Everything is re-exported here, so `polyvirt_api::infra::VirtualMachine` is the way to write it.
 
 mod common;
+mod host;
+mod host_pool;
 mod provider;
 mod refs;
 mod virtual_machine;
@@ -16,6 +18,8 @@ mod vm_set;
 mod vm_snapshot;
 
 pub use common::*;
+pub use host::*;
+pub use host_pool::*;
 pub use provider::*;
 pub use refs::*;
 pub use virtual_machine::*;

@@ -81,7 +81,8 @@ pub struct VMClassSpec {
     /// Secure boot, TPM and encryption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
-    /// Namespaces beside its own whose VirtualMachines may name this VMClass. Absent means all, and so does an empty selector.
+    /// Namespaces beside its own whose objects may use this VMClass. Absent means none (all with the manager's flag
+    /// --sharing=open); an empty selector means all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_namespace_selector: Option<LabelSelector>,
 }

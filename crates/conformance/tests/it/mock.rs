@@ -22,6 +22,7 @@ fn profile() -> Profile {
             checksum_type: String::new(),
             storage_hint: String::new(),
             pull: Pull::default(),
+            identity: None,
         }),
         staging: Some("pvc://claim/conformance".to_owned()),
         ..Profile::simulated()

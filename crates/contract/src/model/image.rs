@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::ids::{ImageId, TaskId};
+use crate::model::Owner;
 
 /// Where an image comes from. Exactly one origin is given in a VMImage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +126,36 @@ pub struct PrepareImage {
     pub storage_hint: String,
     /// Whether its origin is looked at though the image is there.
     pub pull: Pull,
+    /// What tells this image from all others; `None` if the caller goes by names.
+    pub identity: Option<ImageIdentity>,
+}
+
+/// What tells one imported image from all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageIdentity {
+    /// The VMImage; its UID decides.
+    pub image: Owner,
+    /// `sha256:` and hexadecimal digits over the source that it is made from.
+    pub source_digest: String,
+}
+
+impl ImageIdentity {
+    /// Letters of a UID that are used, and of a digest. More would not fit into the names of all hypervisors.
+    const UID: usize = 36;
+    const DIGEST: usize = 16;
+
+    /// A name that no other image has, for hypervisors that find images by name. Of letters, digits and `-`.
+    pub fn artifact_name(&self) -> String {
+        let plain = |text: &str, most: usize| -> String {
+            let letters = text
+                .chars()
+                .filter(|c| c.is_ascii_alphanumeric() || *c == '-');
+            letters.take(most).collect::<String>().to_ascii_lowercase()
+        };
+        let digest = self.source_digest.trim_start_matches("sha256:");
+        let uid = plain(self.image.identity.as_str(), Self::UID);
+        format!("img-{uid}-{}", plain(digest, Self::DIGEST))
+    }
 }
 
 /// Where the image is (or will be, while the task runs).

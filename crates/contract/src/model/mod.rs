@@ -20,7 +20,7 @@ pub use handover::{
     Handover, Landing, Luggage, MoveDecision, MoveRole, MoveSecret, MoveSight, MoveState, Sending,
     SettleMove,
 };
-pub use image::{Headers, ImageOrigin, PrepareImage, PreparedImage, Pull};
+pub use image::{Headers, ImageIdentity, ImageOrigin, PrepareImage, PreparedImage, Pull};
 pub use inventory::{Datastore, Host, HostHealth, Inventory, NetworkEntry};
 pub use migration::{MigrateVm, MigrationMode, MigrationPhase, MigrationProgress};
 pub use operations::{

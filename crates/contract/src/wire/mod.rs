@@ -6,7 +6,7 @@ mod convert;
 pub mod json;
 mod redact;
 
-pub(crate) use convert::{failure, handover, kind_of_word, task_id, task_ref};
+pub(crate) use convert::{Reuse, failure, handover, hosts, kind_of_word, task_id, task_ref};
 pub use convert::{reconfigure_request, reconfigured};
 
 /// `provider.v1`, shared with managers and providers in the field.

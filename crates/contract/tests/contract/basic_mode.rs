@@ -53,6 +53,7 @@ impl Wire for Foreign {
     async fn power(&self, _: Request<v1::PowerRequest>) -> Answer<v1::TaskResponse> {
         Ok(Response::new(v1::TaskResponse {
             task: Some(v1::TaskRef { id: "t1".into() }),
+            ..Default::default()
         }))
     }
     async fn reconfigure(&self, _: Request<v1::ReconfigureRequest>) -> Answer<v1::TaskResponse> {
@@ -75,6 +76,7 @@ impl Wire for Foreign {
                 ips: vec!["10.0.0.9".into()],
                 console_url: "vnc://x".into(),
                 provider_raw_json: r#"{"name":"web","cpu_count":4,"tools":null}"#.into(),
+                ..Default::default()
             })),
             "broken" => Ok(Response::new(v1::DescribeResponse {
                 exists: true,
@@ -158,6 +160,12 @@ impl Wire for Foreign {
             ..Default::default()
         };
         Ok(Response::new(v1::ListVMsResponse { vms: vec![vm] }))
+    }
+    async fn list_hosts(&self, _: Request<v1::ListHostsRequest>) -> Answer<v1::ListHostsResponse> {
+        Err(Status::unimplemented("one host only"))
+    }
+    async fn get_host_info(&self, _: Request<v1::GetHostInfoRequest>) -> Answer<v1::HostInfo> {
+        Err(Status::unimplemented("one host only"))
     }
 }
 

@@ -173,6 +173,7 @@ pub fn prepare() -> PrepareImage {
         checksum_type: "sha256".into(),
         storage_hint: "pool-a".into(),
         pull: Pull::default(),
+        identity: None,
     }
 }
 
@@ -387,6 +388,9 @@ pub fn capabilities() -> Capabilities {
         export_backends: list(&["pvc", "s3"]),
         import_backends: list(&["nfs"]),
         transfer_modes: list(&["relay"]),
+        clustering: true,
+        image_artifact_identity: true,
+        honest_reconfigure: true,
     }
 }
 

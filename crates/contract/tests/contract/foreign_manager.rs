@@ -66,7 +66,10 @@ async fn describe_says_on_or_off_and_flat_facts() {
         (PowerState::Suspended, "On"),
     ] {
         recorder.vms.lock().unwrap()[0].power = power;
-        let request = DescribeRequest { id: "vm-7".into() };
+        let request = DescribeRequest {
+            id: "vm-7".into(),
+            ..Default::default()
+        };
         let vm = manager.describe(request).await.unwrap().into_inner();
         assert_eq!((vm.exists, vm.power_state.as_str()), (true, word));
         assert_eq!(vm.ips, ["10.0.0.5", "fd00::5"]);
@@ -81,7 +84,10 @@ async fn describe_says_on_or_off_and_flat_facts() {
         assert_eq!(raw["host"], "hv-1");
     }
     let gone = manager
-        .describe(DescribeRequest { id: "vm-0".into() })
+        .describe(DescribeRequest {
+            id: "vm-0".into(),
+            ..Default::default()
+        })
         .await
         .unwrap();
     assert_eq!(gone.into_inner(), DescribeResponse::default());
@@ -92,7 +98,10 @@ async fn a_provider_that_answers_not_found_says_exists_false() {
     let (recorder, _server, mut manager) = start().await;
     *recorder.fail.lock().unwrap() = Some(ProviderError::not_found("VM 7"));
     let answer = manager
-        .describe(DescribeRequest { id: "vm-7".into() })
+        .describe(DescribeRequest {
+            id: "vm-7".into(),
+            ..Default::default()
+        })
         .await
         .unwrap();
     assert!(!answer.into_inner().exists);
@@ -116,7 +125,10 @@ async fn codes_are_those_of_the_contract() {
     ] {
         *recorder.fail.lock().unwrap() = Some(ProviderError::new(kind, "No"));
         let status = manager
-            .delete(DeleteRequest { id: "vm-7".into() })
+            .delete(DeleteRequest {
+                id: "vm-7".into(),
+                ..Default::default()
+            })
             .await
             .unwrap_err();
         assert_eq!((status.code(), status.message()), (code, "No"));
@@ -140,7 +152,7 @@ async fn a_document_that_cannot_be_read_is_an_invalid_argument() {
     let power = PowerRequest {
         id: "vm-7".into(),
         op: 77,
-        graceful_timeout_seconds: 0,
+        ..Default::default()
     };
     assert_eq!(
         manager.power(power).await.unwrap_err().code(),
@@ -204,7 +216,7 @@ async fn clone_and_image_in_the_casing_of_their_objects() {
     let image = ImagePrepareRequest {
         image_json: r#"{"source":{"proxmox":{"templateID":9000}}}"#.into(),
         target_name: "u".into(),
-        storage_hint: String::new(),
+        ..Default::default()
     };
     manager.image_prepare(image).await.unwrap();
     let [Seen::Clone(clone), Seen::ImagePrepare(image)] = &recorder.seen()[..] else {
@@ -231,6 +243,7 @@ async fn all_other_calls() {
         id: id(),
         op: 4,
         graceful_timeout_seconds: 60,
+        ..Default::default()
     };
     manager.power(power).await.unwrap();
     let desired_json = r#"{"Name":"a","Class":{"CPU":1}}"#.to_owned();
@@ -244,6 +257,7 @@ async fn all_other_calls() {
         .hardware_upgrade(HardwareUpgradeRequest {
             id: id(),
             target_version: 21,
+            ..Default::default()
         })
         .await
         .unwrap();
@@ -256,12 +270,14 @@ async fn all_other_calls() {
     let delete = SnapshotDeleteRequest {
         vm_id: id(),
         snapshot_id: snapshot_id.clone(),
+        ..Default::default()
     };
     manager.snapshot_delete(delete).await.unwrap();
     manager
         .snapshot_revert(SnapshotRevertRequest {
             vm_id: id(),
             snapshot_id,
+            ..Default::default()
         })
         .await
         .unwrap();
@@ -286,7 +302,8 @@ async fn all_other_calls() {
         .unwrap();
 
     let seen = recorder.seen();
-    assert_eq!(seen.len(), 9);
+    // One look after the change, for what waits for a restart.
+    assert_eq!(seen.len(), 10);
     let vm = VmRef {
         id: "vm-7".into(),
         owner: None,
@@ -304,7 +321,7 @@ async fn all_other_calls() {
         ..CreateVm::default()
     };
     assert_eq!(seen[1], Seen::Reconfigure(vm, desired));
-    assert!(matches!(&seen[7], Seen::Import(i) if i.expected_checksum.is_none()));
+    assert!(matches!(&seen[8], Seen::Import(i) if i.expected_checksum.is_none()));
 }
 
 #[tokio::test]

@@ -16,6 +16,15 @@ fn task() -> Option<v1::TaskRef> {
     })
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "the shape of the field")]
+fn owner() -> Option<v1::ObjectIdentity> {
+    Some(v1::ObjectIdentity {
+        uid: "5e1f4d1e-0000-4000-8000-000000000001".into(),
+        namespace: "team-a".into(),
+        name: "web".into(),
+    })
+}
+
 pub fn provider_v1() {
     lifecycle();
     facts();
@@ -45,11 +54,18 @@ fn lifecycle() {
     );
     check(
         "provider.v1.DeleteRequest",
-        &v1::DeleteRequest { id: "vm-7".into() },
+        &v1::DeleteRequest {
+            id: "vm-7".into(),
+            target_host_id: "hv-1".into(),
+            owner: owner(),
+        },
     );
     check(
         "provider.v1.TaskResponse",
-        &v1::TaskResponse { task: task() },
+        &v1::TaskResponse {
+            task: task(),
+            restart_required: true,
+        },
     );
     check(
         "provider.v1.PowerRequest",
@@ -57,6 +73,8 @@ fn lifecycle() {
             id: "vm-7".into(),
             op: v1::PowerOp::ShutdownGraceful.into(),
             graceful_timeout_seconds: 60,
+            target_host_id: "hv-1".into(),
+            owner: owner(),
         },
     );
     let mut desired = fixtures::create();
@@ -68,6 +86,7 @@ fn lifecycle() {
         &v1::HardwareUpgradeRequest {
             id: "vm-7".into(),
             target_version: 21,
+            target_host_id: "hv-1".into(),
         },
     );
 }
@@ -75,7 +94,11 @@ fn lifecycle() {
 fn facts() {
     check(
         "provider.v1.DescribeRequest",
-        &v1::DescribeRequest { id: "vm-7".into() },
+        &v1::DescribeRequest {
+            id: "vm-7".into(),
+            target_host_id: "hv-1".into(),
+            owner: owner(),
+        },
     );
     let describe = v1::DescribeResponse::from(Some(fixtures::vm_state()));
     check("provider.v1.DescribeResponse", &describe);
@@ -99,6 +122,29 @@ fn facts() {
         vms: vec![on.into(), v1::VmInfo::default()],
     };
     check("provider.v1.ListVMsResponse", &list);
+    check("provider.v1.ListHostsRequest", &v1::ListHostsRequest {});
+    let host = v1::HostInfo {
+        id: "hv-1".into(),
+        address: "10.0.0.1".into(),
+        allocatable_cpu: 16,
+        allocatable_mem_mib: 65_536,
+        allocatable_storage: 1 << 40,
+        health: v1::HostHealth::Ready.into(),
+        labels: [("zone".to_owned(), "a".to_owned())].into(),
+        cpu_model: "EPYC".into(),
+        cpu_features: vec!["avx2".into()],
+        machine_types: vec!["q35".into()],
+        emulator_version: "10.1.0".into(),
+    };
+    check("provider.v1.HostInfo", &host);
+    let hosts = v1::ListHostsResponse { hosts: vec![host] };
+    check("provider.v1.ListHostsResponse", &hosts);
+    check(
+        "provider.v1.GetHostInfoRequest",
+        &v1::GetHostInfoRequest {
+            host_id: "hv-1".into(),
+        },
+    );
 }
 
 fn snapshots_and_clones() {
@@ -110,6 +156,7 @@ fn snapshots_and_clones() {
             include_memory: true,
             description: "Before the upgrade".into(),
             quiesce: None,
+            target_host_id: "hv-1".into(),
         },
     );
     check(
@@ -124,6 +171,7 @@ fn snapshots_and_clones() {
         &v1::SnapshotDeleteRequest {
             vm_id: "vm-7".into(),
             snapshot_id: "snap-1".into(),
+            target_host_id: "hv-1".into(),
         },
     );
     check(
@@ -131,6 +179,7 @@ fn snapshots_and_clones() {
         &v1::SnapshotRevertRequest {
             vm_id: "vm-7".into(),
             snapshot_id: "snap-1".into(),
+            target_host_id: "hv-1".into(),
         },
     );
     let clone = v1::CloneRequest::try_from(&fixtures::clone_vm()).unwrap();
@@ -153,6 +202,12 @@ fn disks() {
             task: task(),
             prepared_image_id: "9000".into(),
             prepared_image_path: "/pool/u.qcow2".into(),
+            artifact: Some(v1::PreparedArtifact {
+                name: "img-1".into(),
+                image: owner(),
+                source_digest: "sha256:0f".into(),
+                reused: true,
+            }),
         },
     );
     check(
@@ -188,6 +243,7 @@ fn disks() {
             vm_id: "vm-7".into(),
             disk_id: "disk-0".into(),
             snapshot_id: "snap-1".into(),
+            target_host_id: "hv-1".into(),
         },
     );
     let info = v1::GetDiskInfoResponse::from(fixtures::disk_info());

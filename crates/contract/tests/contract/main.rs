@@ -17,6 +17,7 @@ mod golden_messages;
 mod json;
 mod layout;
 mod lifecycle;
+mod next_release;
 mod recorder;
 mod round_trip;
 mod streams;

@@ -1,6 +1,6 @@
 //! A KubevirtConfig as a Provider of type kubevirt, and the Provider's health as the status of the KubevirtConfig. Pure.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::Resource;
 use polyvirt_api::infra::{
     ObjectRef, Provider, ProviderRuntime, ProviderSpec, ProviderType, RuntimeMode,
@@ -37,6 +37,8 @@ pub fn lower(config: &KubevirtConfig, settings: &Settings) -> Provider {
             mode: RuntimeMode::InProcess,
             ..ProviderRuntime::default()
         })),
+        // Machines of all namespaces go to the clusters of the administrator: the Provider says so itself.
+        consumer_namespace_selector: Some(LabelSelector::default()),
         ..ProviderSpec::new(ProviderType::Kubevirt)
     };
     let mut provider = Provider::new(name, spec);

@@ -9,10 +9,10 @@ use polyvirt_api::infra::{
     DiskImagePull, HttpAuthentication, ImageProviderStatus, VMImageSpec, VMImageStatus,
     VirtualMachine,
 };
-use polyvirt_contract::model::{ImageOrigin, PrepareImage, Pull};
+use polyvirt_contract::model::{ImageIdentity, ImageOrigin, Owner, PrepareImage, Pull};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError, TaskId};
-use polyvirt_plan::image::{self, Wanted, prepare_request, provider_key, spec_on};
+use polyvirt_plan::image::{self, Wanted, prepare_request, provider_key, source_digest, spec_on};
 use polyvirt_plan::image_step::{self, Failure, ImageStep, image_step};
 use polyvirt_plan::{Note, Reason};
 
@@ -46,14 +46,15 @@ impl ImagePass<'_> {
         self.mark().await?;
         let this = &*self;
         let steps = demand.iter().map(|provider| {
-            let key = this.status_key(provider);
+            let key = Self::status_key(provider);
             let on = status.provider_status.get(&key).cloned();
-            async move { (key, this.step(provider, on).await) }
+            async move { (provider, key, this.step(provider, on).await) }
         });
         let results = join_all(steps).await;
         let mut soonest = None::<Duration>;
-        for (key, (entry, recheck)) in results {
+        for (provider, key, (entry, recheck)) in results {
             if let Some(entry) = entry {
+                let entry = self.identified(provider, entry);
                 status.provider_status.insert(key, entry);
             }
             soonest = [soonest, recheck].into_iter().flatten().min();
@@ -61,19 +62,25 @@ impl ImagePass<'_> {
         Ok(soonest.map_or(Next::Idle, Next::After))
     }
 
-    pub(super) fn status_key(&self, provider: &ObjectKey) -> String {
-        provider_key(
-            self.key.object.namespace(),
-            provider.namespace(),
-            provider.name(),
-        )
+    /// The entry with the Provider and the source that it is about.
+    fn identified(&self, provider: &ObjectKey, entry: ImageProviderStatus) -> ImageProviderStatus {
+        let object = self.ctx.stores.providers.get(provider);
+        ImageProviderStatus {
+            provider_uid: object.and_then(|p| p.metadata.uid.clone()),
+            source_digest: Some(source_digest(&self.meant_on(provider).source)),
+            ..entry
+        }
+    }
+
+    pub(super) fn status_key(provider: &ObjectKey) -> String {
+        provider_key(provider.namespace(), provider.name())
     }
 
     fn needs_work(&self, provider: &ObjectKey, status: &VMImageStatus) -> bool {
         let Some(view) = self.connected(provider) else {
             return false;
         };
-        let on = status.provider_status.get(&self.status_key(provider));
+        let on = status.provider_status.get(&Self::status_key(provider));
         let (waiting, spec) = (self.waiting(provider), self.meant_on(provider));
         self.next(&spec, &view, on, &wanted(&waiting)) != ImageStep::Nothing
     }
@@ -145,6 +152,7 @@ impl ImagePass<'_> {
         let request = match self.request(spec).await {
             Ok(request) => PrepareImage {
                 pull: wanted.pull(),
+                identity: self.identity(spec),
                 ..request
             },
             Err(why) => {
@@ -160,6 +168,19 @@ impl ImagePass<'_> {
             }
             Err(error) => self.provider_failed(spec, on, &error),
         }
+    }
+
+    /// What tells the image from all others, for peers that go by it.
+    fn identity(&self, spec: &VMImageSpec) -> Option<ImageIdentity> {
+        let uid = self.image.metadata.uid.clone()?;
+        Some(ImageIdentity {
+            image: Owner {
+                identity: uid.into(),
+                namespace: self.key.object.namespace().to_owned(),
+                name: self.key.object.name().to_owned(),
+            },
+            source_digest: source_digest(&spec.source),
+        })
     }
 
     async fn request(&self, spec: &VMImageSpec) -> Result<PrepareImage, String> {

@@ -66,7 +66,7 @@ impl ImagePass<'_> {
         .await?;
         self.image = Arc::new(current);
         let old = self.image.status.clone().unwrap_or_default();
-        let mut new = old.clone();
+        let mut new = image::with_full_keys(old.clone(), self.key.object.namespace());
         let mut next = Next::Idle;
         let imports = image::is_import(&self.image.spec.source);
         if imports && !deleting {
@@ -102,7 +102,7 @@ impl ImagePass<'_> {
         let demand = self.demand().into_iter();
         demand
             .map(|provider| report::Use {
-                key: self.status_key(&provider),
+                key: Self::status_key(&provider),
                 imports: polyvirt_plan::image::is_import(&self.meant_on(&provider).source),
                 provider: match self.ctx.stores.providers.get(&provider) {
                     Some(_) => report::ProviderObject::There,

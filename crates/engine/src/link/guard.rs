@@ -136,6 +136,10 @@ macro_rules! guarded {
     ($($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $method:literal, $limit:expr, $counts:ident;)+) => {
         #[async_trait]
         impl Provider for Guard {
+            fn is_on(&self, vm: &VmId, host: &str) {
+                self.inner.is_on(vm, host);
+            }
+
             $(async fn $name(&self, $($arg: $ty),*) -> Result<$ret> {
                 self.call($method, $limit, Counts::$counts, self.inner.$name($($arg),*)).await
             })+

@@ -164,6 +164,10 @@ impl Session {
                 .map(ToString::to_string);
             features.honoured_fields = Some(basic.collect());
         }
+        // A peer without our extensions may list its hosts all the same.
+        if capabilities.clustering && features.extensions.is_empty() {
+            features.extensions.insert(Extension::Inventory);
+        }
         if features.provider_type.is_empty() {
             features
                 .provider_type

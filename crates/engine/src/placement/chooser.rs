@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use polyvirt_api::infra::{Provider, VirtualMachine};
 use polyvirt_contract::Features;
 use polyvirt_contract::model::{CreateVm, Inventory};
-use polyvirt_placement::{Choice, Namespaces, Refusal, Request, Site, World, place};
+use polyvirt_placement::{Choice, HostRules, Namespaces, Refusal, Request, Site, World, place};
 use polyvirt_plan::Problem;
 use polyvirt_plan::virtual_machine::desired::class_from;
 
@@ -17,6 +17,7 @@ use super::books::{self, Entry};
 use super::snapshots::Snapshots;
 use super::{OLD, Question, open_hosts, overcommit};
 use crate::context::Stores;
+use crate::host::rules::host_rules;
 use crate::link::Links;
 use crate::runtime::key::ObjectKey;
 use crate::virtual_machine::reach::{Reach, reach};
@@ -82,6 +83,7 @@ struct Known {
     books: Vec<Entry>,
     object: Option<Arc<Provider>>,
     inventory: Inventory,
+    rules: HostRules,
 }
 
 impl Known {
@@ -90,6 +92,7 @@ impl Known {
             provider: &self.name,
             inventory: &self.inventory,
             overcommit: overcommit(self.object.as_deref()),
+            rules: Some(&self.rules),
         }
     }
 
@@ -188,7 +191,9 @@ impl Chooser {
         let snapshot = snapshot.map_err(|_| Silence::Hosts)?;
         let books = books::open(stores, &ready.link, &snapshot, None, None);
         let object = stores.providers.get(key);
-        let inventory = open_hosts(object.as_deref(), &snapshot.inventory).into_owned();
+        let inventory = open_hosts(stores, key, object.as_deref(), &snapshot.inventory);
+        let inventory = inventory.into_owned();
+        let rules = host_rules(stores, key, overcommit(object.as_deref()));
         if inventory.hosts.is_empty() {
             return Err(Silence::Hosts);
         }
@@ -197,6 +202,7 @@ impl Chooser {
             books,
             object,
             inventory,
+            rules,
         })
     }
 }

@@ -23,13 +23,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use polyvirt_api::infra::{PlacementStatus, Provider};
 use polyvirt_contract::ProviderError;
-use polyvirt_contract::model::{Host, HostHealth, Inventory};
+use polyvirt_contract::model::{HostHealth, Inventory};
 use polyvirt_placement::{
     Choice, Overcommit, Reason, Refusal, Site, Verdict, World, explain, named, place,
 };
 use polyvirt_plan::migration::record::is_open;
 
-use crate::context::Context;
+use crate::context::{Context, Stores};
+use crate::host::rules::{host_rules, hosts_of};
 use crate::runtime::key::ObjectKey;
 use crate::subject::AboutVm as _;
 use crate::virtual_machine::reach::Ready;
@@ -147,11 +148,14 @@ impl Placements {
         let name = link.key.to_string();
         let placed: Vec<_> = books.iter().map(|entry| entry.placed(&name)).collect();
         let object = stores.providers.get(&link.key);
-        let inventory = open_hosts(object.as_deref(), &snapshot.inventory);
+        let inventory = open_hosts(stores, &link.key, object.as_deref(), &snapshot.inventory);
+        let overcommit = overcommit(object.as_deref());
+        let rules = host_rules(stores, &link.key, overcommit);
         let site = Site {
             provider: &name,
             inventory: &inventory,
-            overcommit: overcommit(object.as_deref()),
+            overcommit,
+            rules: Some(&rules),
         };
         let namespaces = stores.namespaces.labels().unwrap_or_default();
         ask(&World {
@@ -196,16 +200,28 @@ impl Placements {
     }
 }
 
-/// The hosts as the provider tells of them, but for those that the Provider's user has closed.
-fn open_hosts<'a>(provider: Option<&Provider>, told: &'a Inventory) -> Cow<'a, Inventory> {
+/// The hosts as the provider tells of them, but for those that the Provider's user has closed, in the Provider or in a Host; and
+/// with the labels of Hosts.
+fn open_hosts<'a>(
+    stores: &Stores,
+    key: &ObjectKey,
+    provider: Option<&Provider>,
+    told: &'a Inventory,
+) -> Cow<'a, Inventory> {
     let closed = provider.map_or(&[][..], |p| p.spec.cordoned_hosts.as_slice());
-    if closed.is_empty() {
+    let objects = hosts_of(stores, key);
+    if closed.is_empty() && objects.is_empty() {
         return Cow::Borrowed(told);
     }
     let mut inventory = told.clone();
-    let named = |host: &&mut Host| closed.contains(&host.name) && host.health == HostHealth::Ready;
-    for host in inventory.hosts.iter_mut().filter(named) {
-        host.health = HostHealth::Cordoned;
+    for host in &mut inventory.hosts {
+        let object = objects.get(&host.name).map(|object| &object.spec);
+        let shut = object.is_some_and(|spec| spec.schedulable == Some(false));
+        if (shut || closed.contains(&host.name)) && host.health == HostHealth::Ready {
+            host.health = HostHealth::Cordoned;
+        }
+        host.labels
+            .extend(object.map(|spec| spec.labels.clone()).unwrap_or_default());
     }
     Cow::Owned(inventory)
 }

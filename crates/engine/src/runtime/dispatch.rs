@@ -1,5 +1,6 @@
 //! Who is to be looked at when something changes. Changes wake exactly those they concern.
 
+mod hosts;
 mod links;
 mod moves;
 mod observer;

@@ -69,6 +69,10 @@ pub enum Kind {
     VMPlacementPolicy,
     /// Moves of VMs.
     VMMigration,
+    /// Hosts of Providers.
+    Host,
+    /// Groups of hosts.
+    HostPool,
     /// Machines, which a dialect looks after.
     Machine,
     /// Ways to clusters with KubeVirt, which a dialect looks after.
@@ -79,7 +83,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::VirtualMachine,
         Self::Provider,
         Self::VMClass,
@@ -88,6 +92,8 @@ impl Kind {
         Self::VMSnapshot,
         Self::VMPlacementPolicy,
         Self::VMMigration,
+        Self::Host,
+        Self::HostPool,
     ];
 
     /// Kinds of dialects that become VirtualMachines.
@@ -104,6 +110,8 @@ impl Kind {
             Self::VMSnapshot => "VMSnapshot",
             Self::VMPlacementPolicy => "VMPlacementPolicy",
             Self::VMMigration => "VMMigration",
+            Self::Host => "Host",
+            Self::HostPool => "HostPool",
             Self::Machine => "Machine",
             Self::KubevirtConfig => "KubevirtConfig",
         }
@@ -138,6 +146,8 @@ impl Kind {
             Self::VMSnapshot => "vmsnapshots",
             Self::VMPlacementPolicy => "vmplacementpolicies",
             Self::VMMigration => "vmmigrations",
+            Self::Host => "hosts",
+            Self::HostPool => "hostpools",
             Self::Machine => "machines",
             Self::KubevirtConfig => "kubevirtconfigs",
         }

@@ -1,6 +1,6 @@
-//! The labels of namespaces, for whoever looks for VMs by them. Nothing else of namespaces is kept.
+//! The labels of namespaces, for whoever looks for VMs by them, and which of them are being deleted. Nothing else is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -20,6 +20,8 @@ struct State {
     known: Option<Arc<Labels>>,
     /// What a list under way has told so far.
     listing: Labels,
+    /// Those that are being deleted.
+    terminating: BTreeSet<String>,
 }
 
 /// Whether somebody may be seen with other eyes.
@@ -38,9 +40,16 @@ impl Namespaces {
         state.known.clone()
     }
 
+    /// Whether the namespace is being deleted, as far as this manager is told.
+    pub fn is_terminating(&self, name: &str) -> bool {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        state.terminating.contains(name)
+    }
+
     /// Takes in what a watch tells.
     pub fn take(&self, event: Event<PartialObjectMeta<Namespace>>) -> News {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        state.note_end(&event);
         match event {
             Event::Init => state.listing.clear(),
             Event::InitApply(found) => {
@@ -56,6 +65,26 @@ impl Namespaces {
 }
 
 impl State {
+    /// A namespace that was deleted and created again is another one.
+    fn note_end(&mut self, event: &Event<PartialObjectMeta<Namespace>>) {
+        match event {
+            Event::Init => self.terminating.clear(),
+            Event::InitApply(found) | Event::Apply(found) => {
+                let name = found.metadata.name.clone().unwrap_or_default();
+                if found.metadata.deletion_timestamp.is_some() {
+                    self.terminating.insert(name);
+                } else {
+                    self.terminating.remove(&name);
+                }
+            }
+            Event::Delete(found) => {
+                let name = found.metadata.name.as_deref().unwrap_or_default();
+                self.terminating.remove(name);
+            }
+            Event::InitDone => {}
+        }
+    }
+
     fn complete(&mut self) -> News {
         let listed = std::mem::take(&mut self.listing);
         let same = self.known.as_deref() == Some(&listed);
@@ -122,6 +151,21 @@ mod tests {
         assert_eq!(all.take(Event::Delete(namespace("a", "blue"))), News::Some);
         assert_eq!(all.take(Event::Delete(namespace("a", "blue"))), News::None);
         assert_eq!(team(&all, "a"), None);
+    }
+
+    #[test]
+    fn a_namespace_that_is_being_deleted_is_known_as_such() {
+        let all = Namespaces::default();
+        let mut dying = namespace("a", "red");
+        dying.metadata.deletion_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
+        );
+        all.take(Event::Apply(namespace("a", "red")));
+        assert!(!all.is_terminating("a"));
+        all.take(Event::Apply(dying.clone()));
+        assert!(all.is_terminating("a"));
+        all.take(Event::Delete(dying));
+        assert!(!all.is_terminating("a"));
     }
 
     #[test]

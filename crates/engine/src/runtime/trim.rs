@@ -2,8 +2,8 @@
 
 use kube::Resource;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
-    VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::novacron;
 use polyvirt_api::vitistack::{
@@ -36,6 +36,8 @@ pub trait Compact {
 }
 
 impl Compact for Provider {}
+impl Compact for Host {}
+impl Compact for HostPool {}
 impl Compact for VMClass {}
 impl Compact for VMImage {}
 impl Compact for VMNetworkAttachment {}

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use polyvirt_api::infra::{
-    Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment, VMPlacementPolicy, VMSnapshot,
-    VirtualMachine,
+    Host, HostPool, Provider, VMClass, VMImage, VMMigration, VMNetworkAttachment,
+    VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_api::vitistack::{
     KubevirtConfig, Machine, MachineClass, NetworkConfiguration, NetworkNamespace,
@@ -46,6 +46,8 @@ pub trait Vanishing: Resource + Clone {
 }
 
 impl Vanishing for Provider {}
+impl Vanishing for Host {}
+impl Vanishing for HostPool {}
 impl Vanishing for VMClass {}
 impl Vanishing for VMNetworkAttachment {}
 impl Vanishing for VMPlacementPolicy {}

@@ -62,6 +62,15 @@ impl Scope {
     }
 }
 
+/// Whether work can begin without a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It cannot: what is merely not listed yet must not look missing.
+    Required,
+    /// It can, if the kind cannot be listed.
+    Optional,
+}
+
 /// Keeps a cache up to date for ever, and tells the dispatcher. `listed` turns true with the first complete list.
 pub async fn objects<K, S>(
     client: Client,
@@ -70,6 +79,28 @@ pub async fn objects<K, S>(
     pick: fn(&S) -> &Store<K>,
     tell: impl Fn(Change<K>, Source) + Send,
     listed: watch::Sender<bool>,
+) where
+    S: Send + Sync,
+    K: Resource<DynamicType = ()>
+        + Compact
+        + Vanishing
+        + Clone
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    objects_as_needed(client, scope, stores, pick, tell, (listed, Need::Required)).await;
+}
+
+/// The same. `listed` turns true, too, when a kind that is optional cannot be listed.
+pub async fn objects_as_needed<K, S>(
+    client: Client,
+    scope: Scope,
+    stores: Arc<S>,
+    pick: fn(&S) -> &Store<K>,
+    tell: impl Fn(Change<K>, Source) + Send,
+    (listed, need): (watch::Sender<bool>, Need),
 ) where
     S: Send + Sync,
     K: Resource<DynamicType = ()>
@@ -94,6 +125,9 @@ pub async fn objects<K, S>(
             Ok(event) => feed.take(event),
             Err(error) => {
                 tracing::warn!(kind = %K::kind(&()), %error, "watch broke; it is opened again");
+                if need == Need::Optional {
+                    feed.listed.send_replace(true);
+                }
             }
         }
     }

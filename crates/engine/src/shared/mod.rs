@@ -147,7 +147,7 @@ where
 
 /// Takes the answer to a status write into the cache, unless it brings an edit with it: that is left to the watch, which
 /// wakes whom it concerns.
-fn keep<K: Resource>(store: &Store<K>, before: &K, written: K) {
+pub(crate) fn keep<K: Resource>(store: &Store<K>, before: &K, written: K) {
     let (old, new) = (before.meta(), written.meta());
     if old.generation == new.generation && old.deletion_timestamp == new.deletion_timestamp {
         store.written(trim::metadata(written));

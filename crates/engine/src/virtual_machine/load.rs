@@ -57,6 +57,7 @@ impl<'a> Pass<'a> {
             reach,
             vm,
         };
+        pass.say_where();
         pass.resolve(&loaded, rival.map(|other| disputed(&other)).or(refusal));
         pass.load_revert();
         pass.keeper = pass.is_deleting().then(|| pass.find_keeper()).flatten();
@@ -68,6 +69,20 @@ impl<'a> Pass<'a> {
             pass.found(&vm);
         }
         pass
+    }
+
+    /// A peer that keeps no record of its own wants to hear on which host the VM is, with each call.
+    fn say_where(&self) {
+        let status = self.vm.status.as_ref();
+        let host = status.and_then(|s| {
+            let seen = s.host.as_ref().filter(|host| !host.is_empty());
+            seen.or_else(|| s.placement.as_ref()?.host.as_ref())
+        });
+        if let (Some(ready), Some(id), Some(host)) = (self.ready(), &self.record.id, host)
+            && ready.capabilities.clustering
+        {
+            ready.provider.is_on(id, host);
+        }
     }
 
     fn resolve(&mut self, loaded: &Loaded, hindrance: Option<Problem>) {

@@ -4,7 +4,7 @@
 //! and the next one chooses anew. If a create went out and the choice is made again, create finds what is there.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use polyvirt_api::infra::{HostVerdict, PlacementStatus};
+use polyvirt_api::infra::{HostVerdict, PlacementStatus, ProviderTopology};
 use polyvirt_contract::model::{Chosen, CreateVm, HostDemand, HostTerm};
 use polyvirt_contract::{Extension, ProviderError};
 use polyvirt_placement::labels::Requirement;
@@ -16,6 +16,8 @@ use super::pass::{Flow, Pass, Reach, Ready};
 use crate::next::Next;
 use crate::placement::question::{Question, policy_key, wishes};
 use crate::placement::{OLD, Snapshot};
+use crate::runtime::key::ObjectKey;
+use crate::runtime::vm_index::provider_of;
 
 /// Hosts whose reasons the status holds.
 const SHOWN_HOSTS: usize = 32;
@@ -23,7 +25,7 @@ const SHOWN_HOSTS: usize = 32;
 impl Pass<'_> {
     /// Whether a host has to be chosen.
     pub(super) fn placing(&self) -> Placing {
-        if wishes(&self.vm.spec).is_empty() || !self.ready().is_some_and(tells_hosts) {
+        if !self.is_scheduled() || !self.ready().is_some_and(tells_hosts) {
             return Placing::NotOurs;
         }
         if self.is_placed() {
@@ -31,6 +33,20 @@ impl Pass<'_> {
         } else {
             Placing::Open
         }
+    }
+
+    /// Whether the scheduler chooses the host: where the Provider says so, and where it says nothing if the VM asks for it.
+    fn is_scheduled(&self) -> bool {
+        match self.topology() {
+            Some(ProviderTopology::Cluster) => true,
+            Some(ProviderTopology::Single) => false,
+            None => !wishes(&self.vm.spec).is_empty(),
+        }
+    }
+
+    fn topology(&self) -> Option<ProviderTopology> {
+        let provider = self.ctx.stores.providers.get(&provider_of(&self.vm))?;
+        provider.spec.topology
     }
 
     /// A choice holds for the spec that it was made for, and for one VM.
@@ -45,7 +61,9 @@ impl Pass<'_> {
     /// Wishes that go nowhere, because the provider does not tell of hosts or takes none.
     pub(super) fn unheard_wishes(&self) -> Vec<String> {
         match self.ready() {
-            Some(ready) if !tells_hosts(ready) => {
+            Some(ready)
+                if !tells_hosts(ready) || self.topology() == Some(ProviderTopology::Single) =>
+            {
                 let fields = wishes(&self.vm.spec).into_iter().map(str::to_owned);
                 fields
                     .filter(|field| !self.ignored_fields.contains(field))
@@ -62,7 +80,7 @@ impl Pass<'_> {
             .placement
             .as_ref()
             .is_some_and(|p| p.host.is_none());
-        if refused && wishes(&self.vm.spec).is_empty() {
+        if refused && !self.is_scheduled() {
             self.record.placement = None;
         }
     }
@@ -164,9 +182,22 @@ impl Pass<'_> {
             memory_mib: i64::try_from(request.memory_mib).ok(),
             disk_gib: i64::try_from(gib).ok().filter(|gib| *gib > 0),
             time: Some(Time(self.ctx.now())),
+            last_scheduled_time: Some(Time(self.ctx.now())),
+            pool: self.pool_of(&choice.host),
             message: Some(choice.why()),
             hosts: shown(&choice.verdicts),
+            ..PlacementStatus::default()
         }
+    }
+
+    /// The HostPool of a host of the VM's Provider.
+    fn pool_of(&self, host: &str) -> Option<String> {
+        let provider = provider_of(&self.vm);
+        let key = ObjectKey::new(provider.namespace(), host);
+        let host = self.ctx.stores.hosts.get(&key)?;
+        let of = host.spec.provider_ref.as_ref()?;
+        let pool = host.spec.pool_ref.as_ref()?;
+        (of.name == provider.name()).then(|| pool.name.clone())
     }
 
     async fn record_place(&mut self, chosen: PlacementStatus) -> Flow {
@@ -196,6 +227,7 @@ impl Pass<'_> {
         self.record.placement = Some(Box::new(PlacementStatus {
             generation: self.generation,
             message: Some(summary.clone()),
+            reason: Some(Reason::Unschedulable.as_str().to_owned()),
             hosts: shown(&refusal.verdicts),
             ..PlacementStatus::default()
         }));

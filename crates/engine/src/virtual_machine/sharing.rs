@@ -32,7 +32,7 @@ pub(super) async fn refusal(
     Ok(named.iter().find_map(|f| f.refusal(own, &labels)))
 }
 
-/// What the VM names in other namespaces, as far as it says whom it is for.
+/// What the VM names in other namespaces and exists there, and whom it is for.
 fn foreign(ctx: &Context, vm: &VirtualMachine) -> Vec<Foreign> {
     let own = vm.metadata.namespace.as_deref().unwrap_or_default();
     let spec = &vm.spec;
@@ -46,7 +46,8 @@ fn foreign(ctx: &Context, vm: &VirtualMachine) -> Vec<Foreign> {
             field,
             kind,
             name: key.to_string(),
-            selector: selector?,
+            selector,
+            sharing: ctx.sharing,
         })
     };
     let provider = elsewhere(Some(&spec.provider_ref)).and_then(|key| {

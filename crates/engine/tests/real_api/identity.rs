@@ -2,7 +2,7 @@
 
 use kube::Api;
 use kube::api::PostParams;
-use polyvirt_api::infra::{Provider, VirtualMachine};
+use polyvirt_api::infra::{Provider, VMClass, VMImage, VirtualMachine};
 use polyvirt_api::names;
 use polyvirt_plan::Reason;
 use polyvirt_provider_mock::{Happened, Mock, MockConfig};
@@ -31,6 +31,7 @@ async fn two_namespaces_have_a_vm_of_the_same_name_on_one_provider() {
         world.also_manages(&team);
         teams.push(team);
     }
+    world.shares_all();
     world.start().await;
     for team in &teams {
         let at_home = |name: &str| json!({"name": name, "namespace": home});
@@ -67,6 +68,9 @@ async fn a_provider_says_which_other_namespaces_may_use_it() {
     world
         .edit::<Provider>(HYPERVISOR, shared_with("nobody"))
         .await;
+    let everyone = json!({"spec": {"consumerNamespaceSelector": {}}});
+    world.edit::<VMClass>(SMALL, everyone.clone()).await;
+    world.edit::<VMImage>(TEMPLATE, everyone).await;
     let team = namespace(&world.client, "consumer")
         .await
         .expect("a namespace");
@@ -87,6 +91,39 @@ async fn a_provider_says_which_other_namespaces_may_use_it() {
     world.namespace.clone_from(&home);
     world.edit::<Provider>(HYPERVISOR, shared_with(&team)).await;
     world.namespace = team;
+    world.vm("web", "runs", runs).await;
+}
+
+#[tokio::test]
+async fn without_a_selector_an_object_is_for_its_own_namespace_only() {
+    let mut world = World::empty("closed").await;
+    let mock = world.furnish(MockConfig::default()).await;
+    let home = world.namespace.clone();
+    let team = namespace(&world.client, "closed-team")
+        .await
+        .expect("a namespace");
+    world.also_manages(&team);
+    world.start().await;
+    let everyone = json!({"spec": {"consumerNamespaceSelector": {}}});
+    world.namespace.clone_from(&team);
+    let at_home = |name: &str| json!({"name": name, "namespace": home});
+    let spec = json!({"providerRef": at_home(HYPERVISOR), "classRef": at_home(SMALL), "imageRef": at_home(TEMPLATE)});
+    world.create(vm("web").spec(spec)).await;
+    for field in ["spec.providerRef", "spec.classRef", "spec.imageRef"] {
+        let refused = |vm: &VirtualMachine| {
+            reason(vm) == Reason::ConsumerNotAllowed.as_str()
+                && message(vm).starts_with(&format!("{field}: "))
+        };
+        world.vm("web", field, refused).await;
+        assert!(mock.vms().is_empty());
+        world.namespace.clone_from(&home);
+        match field {
+            "spec.providerRef" => drop(world.edit::<Provider>(HYPERVISOR, everyone.clone()).await),
+            "spec.classRef" => drop(world.edit::<VMClass>(SMALL, everyone.clone()).await),
+            _ => drop(world.edit::<VMImage>(TEMPLATE, everyone.clone()).await),
+        }
+        world.namespace.clone_from(&team);
+    }
     world.vm("web", "runs", runs).await;
 }
 

@@ -24,6 +24,7 @@ mod half;
 mod hooks;
 mod hostile;
 mod hostile_answers;
+mod hosts;
 mod identity;
 mod images;
 mod leader;

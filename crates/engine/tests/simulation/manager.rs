@@ -13,7 +13,7 @@ use polyvirt_engine::runtime::backoff::pause;
 use polyvirt_engine::runtime::dispatch::Dispatcher;
 use polyvirt_engine::runtime::key::{Key, Kind};
 use polyvirt_engine::runtime::queue::{Queue, Ticket, Urgency};
-use polyvirt_engine::{image, migration, shared, snapshot, virtual_machine};
+use polyvirt_engine::{host, image, migration, shared, snapshot, virtual_machine};
 
 use crate::cluster::SimCluster;
 use crate::feed::Feeds;
@@ -181,6 +181,8 @@ fn reconcile(ctx: Arc<Context>, key: Key) -> PassFuture {
             Kind::VMSnapshot => snapshot::reconcile(&ctx, &key.object).await,
             Kind::VMMigration => migration::reconcile(&ctx, &key.object).await,
             Kind::VMPlacementPolicy => shared::policy::reconcile(&ctx, &key.object).await,
+            Kind::Host => host::reconcile(&ctx, &key.object).await,
+            Kind::HostPool => host::pool::reconcile(&ctx, &key.object).await,
             Kind::Provider
             | Kind::Machine
             | Kind::KubevirtConfig

@@ -36,11 +36,11 @@ pub fn network() -> Key {
 }
 
 pub fn provider() -> Value {
-    json!({"metadata": {}, "spec": {"type": "mock", "runtime": {"mode": "InProcess"}}})
+    json!({"metadata": {}, "spec": {"type": "mock", "runtime": {"mode": "InProcess"}, "consumerNamespaceSelector": {}}})
 }
 
 pub fn class_manifest(cpu: u32, gibibytes: u32) -> Value {
-    json!({"metadata": {}, "spec": {"cpu": cpu, "memory": format!("{gibibytes}Gi")}})
+    json!({"metadata": {}, "spec": {"cpu": cpu, "memory": format!("{gibibytes}Gi"), "consumerNamespaceSelector": {}}})
 }
 
 pub fn network_manifest() -> Value {
@@ -51,7 +51,7 @@ pub fn network_manifest() -> Value {
 pub fn image_manifest(number: u64, broken: bool) -> Value {
     let url = format!("http://images.test/base-{number}.qcow2");
     let checksum = if broken { "bad" } else { "ab" };
-    json!({"metadata": {}, "spec": {"source": {"http": {"url": url, "checksum": checksum}}}})
+    json!({"metadata": {}, "spec": {"source": {"http": {"url": url, "checksum": checksum}}, "consumerNamespaceSelector": {}}})
 }
 
 pub fn user_data(text: &str) -> SecretData {

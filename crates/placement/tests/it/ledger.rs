@@ -111,6 +111,7 @@ fn decide(
         provider: PROVIDER,
         inventory: hosts,
         overcommit,
+        rules: None,
     };
     let vms = books(kept);
     place(

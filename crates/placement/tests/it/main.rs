@@ -4,5 +4,6 @@
 mod affinities;
 mod ledger;
 mod policies;
+mod pools;
 mod refusals;
 mod support;

@@ -79,6 +79,7 @@ pub fn site(inventory: &Inventory) -> Site<'_> {
             cpu_percent: 100,
             memory_percent: 100,
         },
+        rules: None,
     }
 }
 

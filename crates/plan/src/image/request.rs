@@ -32,6 +32,7 @@ pub fn prepare_request(
         checksum_type: declared.checksum_type,
         storage_hint: storage_hint(spec),
         pull: Pull::default(),
+        identity: None,
     })
 }
 

@@ -294,3 +294,62 @@ fn a_vm_that_may_not_fetch_needs_the_image_to_be_there() {
     let made = stands(&image, vm("Always", Some("vm-1")));
     assert_eq!(made, ImageReadiness::Ready, "it has its disk");
 }
+
+#[test]
+fn providers_of_one_name_in_two_namespaces_have_entries_of_their_own() {
+    let there = |id: &str| ImageProviderStatus {
+        available: true,
+        id: Some(id.to_owned()),
+        ..ImageProviderStatus::default()
+    };
+    let status = VMImageStatus {
+        provider_status: [
+            ("team/lab".to_owned(), there("1")),
+            ("infra/lab".to_owned(), there("2")),
+        ]
+        .into(),
+        ..VMImageStatus::default()
+    };
+    let id = |namespace: &str| {
+        let on = on_provider(&status, "team", (namespace, "lab"));
+        on.and_then(|on| on.id.clone())
+    };
+    assert_eq!(id("team").as_deref(), Some("1"));
+    assert_eq!(id("infra").as_deref(), Some("2"));
+    assert_eq!(id("other"), None);
+}
+
+#[test]
+fn entries_of_an_earlier_release_are_read_and_renamed() {
+    let there = ImageProviderStatus {
+        available: true,
+        ..ImageProviderStatus::default()
+    };
+    let status = VMImageStatus {
+        provider_status: [
+            ("lab".to_owned(), there.clone()),
+            ("infra/lab".to_owned(), there.clone()),
+        ]
+        .into(),
+        available_on: vec!["lab".to_owned(), "infra/lab".to_owned()],
+        ..VMImageStatus::default()
+    };
+    assert_eq!(on_provider(&status, "team", ("team", "lab")), Some(&there));
+    assert_eq!(on_provider(&status, "team", ("third", "lab")), None);
+    let renamed = with_full_keys(status, "team");
+    let keys: Vec<_> = renamed.provider_status.keys().cloned().collect();
+    assert_eq!(keys, ["infra/lab", "team/lab"]);
+    assert_eq!(renamed.available_on, ["team/lab", "infra/lab"]);
+    assert_eq!(with_full_keys(renamed.clone(), "team"), renamed);
+}
+
+#[test]
+fn a_source_has_a_digest_of_its_own() {
+    let http = |url: &str| -> VMImageSource {
+        serde_json::from_value(serde_json::json!({"http": {"url": url}})).unwrap()
+    };
+    let one = source_digest(&http("https://x.example/1"));
+    assert_eq!(one, source_digest(&http("https://x.example/1")));
+    assert_ne!(one, source_digest(&http("https://x.example/2")));
+    assert_eq!((&one[..7], one.len()), ("sha256:", 71));
+}

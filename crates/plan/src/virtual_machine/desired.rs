@@ -119,7 +119,10 @@ fn on_drift(action: Option<api::DriftAction>) -> OnDrift {
 /// The user's word for power, in the planner's type.
 pub const fn power(state: api::PowerState) -> DesiredPower {
     match state {
-        api::PowerState::On => DesiredPower::On,
+        // Neither of the last two can be declared: the schema refuses them.
+        api::PowerState::On | api::PowerState::Suspended | api::PowerState::Unknown => {
+            DesiredPower::On
+        }
         api::PowerState::Off => DesiredPower::Off,
         api::PowerState::OffGraceful => DesiredPower::OffGraceful,
         api::PowerState::Paused => DesiredPower::Paused,
@@ -331,11 +334,9 @@ fn referenced_image(
     let spec = &vm.spec;
     let image_namespace = image.metadata.namespace.as_deref().unwrap_or_default();
     let provider_namespace = spec.provider_ref.namespace_or(namespace);
-    let key = image::provider_key(image_namespace, provider_namespace, &spec.provider_ref.name);
-    let on = image
-        .status
-        .as_ref()
-        .and_then(|s| s.provider_status.get(&key));
+    let provider = (provider_namespace, spec.provider_ref.name.as_str());
+    let status = image.status.as_ref();
+    let on = status.and_then(|s| image::on_provider(s, image_namespace, provider));
     let name = image.metadata.name.as_deref().unwrap_or_default();
     let meant = image::spec_on(&image.spec, kind(refs));
     (

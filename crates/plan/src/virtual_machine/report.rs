@@ -109,7 +109,7 @@ fn status(end: &PassEnd<'_>, old: &VirtualMachineStatus) -> VirtualMachineStatus
     let mut new = written_down(end, old);
     // Until its creation is over, what is seen of a VM is not what it will be.
     if let Some(vm) = end.observed.filter(|vm| !is_being_created(end, vm)) {
-        observe(&mut new, vm, end.record);
+        observe(&mut new, vm, end);
         if let Some(list) = &vm.snapshots {
             new.snapshots = revert::listed(list, &old.snapshots, end.now);
         }
@@ -131,18 +131,27 @@ fn is_being_created(end: &PassEnd<'_>, vm: &VmState) -> bool {
     vm.stage == Stage::Creating || operation.is_some_and(|o| o.kind == OperationKind::Create)
 }
 
-fn observe(status: &mut VirtualMachineStatus, vm: &VmState, record: &Record) {
+fn observe(status: &mut VirtualMachineStatus, vm: &VmState, end: &PassEnd<'_>) {
     status.power_state = match vm.power {
         PowerState::On => Some(api::PowerState::On),
-        PowerState::Suspended => Some(api::PowerState::Paused),
+        PowerState::Suspended => Some(suspended(end.vm)),
         PowerState::Off => Some(api::PowerState::Off),
-        PowerState::Unknown => status.power_state,
+        // What was known last is worth more than nothing.
+        PowerState::Unknown => status.power_state.or(Some(api::PowerState::Unknown)),
     };
     status.ips.clone_from(&vm.ips);
     status.console_url = Some(vm.console_url.clone()).filter(|u| !u.is_empty());
     status.host = Some(vm.host.clone()).filter(|h| !h.is_empty());
     status.provider.clone_from(&vm.details);
-    status.current_resources = resources(status.current_resources.as_ref(), vm, record);
+    status.current_resources = resources(status.current_resources.as_ref(), vm, end.record);
+}
+
+/// A VM that is declared so is Paused; one that was suspended otherwise is Suspended.
+fn suspended(vm: &api::VirtualMachine) -> api::PowerState {
+    match vm.spec.power_state {
+        Some(api::PowerState::Paused) => api::PowerState::Paused,
+        _ => api::PowerState::Suspended,
+    }
 }
 
 /// What the VM has: as the provider tells it, else as we have made it, else as it was told last. Where nobody ever told, nothing:
@@ -215,7 +224,7 @@ fn as_last_told(old: &VirtualMachineStatus) -> VMPhase {
     match (old.phase, old.power_state) {
         (
             Some(VMPhase::Reconfiguring | VMPhase::Migrating),
-            Some(api::PowerState::On | api::PowerState::Paused),
+            Some(api::PowerState::On | api::PowerState::Paused | api::PowerState::Suspended),
         ) => VMPhase::Running,
         (Some(VMPhase::Reconfiguring | VMPhase::Migrating), Some(_)) => VMPhase::Stopped,
         (phase, _) => phase.unwrap_or_default(),

@@ -35,6 +35,7 @@ pub async fn run(options: cli::Manager) -> anyhow::Result<()> {
         namespaces: options.namespaces.clone(),
         concurrency: options.concurrency,
         may_call: options.hooks.policy(),
+        sharing: options.sharing.into(),
     };
     let program = std::env::current_exe().context("The program's own file cannot be found")?;
     let keeper = keeper(&options, &client)?;

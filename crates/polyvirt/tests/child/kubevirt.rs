@@ -322,6 +322,7 @@ fn profile() -> Profile {
             checksum_type: String::new(),
             storage_hint: String::new(),
             pull: Pull::default(),
+            identity: None,
         }),
         interval: Duration::from_millis(50),
         ..Profile::simulated()

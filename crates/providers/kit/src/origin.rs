@@ -159,6 +159,7 @@ mod tests {
             checksum_type: String::new(),
             storage_hint: String::new(),
             pull: Pull::default(),
+            identity: None,
         })
     }
 

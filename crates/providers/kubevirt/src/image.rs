@@ -315,6 +315,7 @@ mod tests {
             checksum_type: "sha256".to_owned(),
             storage_hint: String::new(),
             pull: polyvirt_contract::model::Pull::default(),
+            identity: None,
         }
     }
 

@@ -83,6 +83,9 @@ pub(crate) fn capabilities() -> Capabilities {
         disk_expansion_online: true,
         snapshots: true,
         image_import: true,
+        clustering: true,
+        image_artifact_identity: true,
+        honest_reconfigure: true,
         disk_types: words(&["thin"]),
         network_types: words(&["pod", "multus"]),
         ..Capabilities::default()

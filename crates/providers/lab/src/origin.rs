@@ -78,6 +78,7 @@ impl Origin {
             checksum_type: "sha256".to_owned(),
             storage_hint: String::new(),
             pull,
+            identity: None,
         }
     }
 

@@ -88,5 +88,8 @@ pub(crate) fn capabilities(resize: Resize) -> Capabilities {
         export_backends: words(&["pvc"]),
         import_backends: words(&["pvc"]),
         transfer_modes: words(&["relay"]),
+        clustering: true,
+        image_artifact_identity: true,
+        honest_reconfigure: true,
     }
 }

@@ -10,8 +10,8 @@ use polyvirt_contract::model::{
 };
 use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{
-    Capabilities, ErrorKind, Features, Identity, Provider, ProviderError, RequestId, Result,
-    SnapshotId, TaskId, VmId,
+    Capabilities, ErrorKind, Extension, Features, Identity, Provider, ProviderError, RequestId,
+    Result, SnapshotId, TaskId, VmId,
 };
 
 use crate::config::Offer;
@@ -29,9 +29,13 @@ impl Provider for Mock {
     }
 
     async fn capabilities(&self) -> Result<Capabilities> {
-        let resize = self.config.resize;
-        self.call(Rpc::GetCapabilities, |_, _| Ok(offer::capabilities(resize)))
-            .await
+        let (resize, offer) = (self.config.resize, self.config.offer);
+        let clustering = offer::features(offer).has(Extension::Inventory);
+        let can = Capabilities {
+            clustering,
+            ..offer::capabilities(resize)
+        };
+        self.call(Rpc::GetCapabilities, |_, _| Ok(can)).await
     }
 
     async fn create(&self, request: CreateVm) -> Result<Created> {

@@ -76,6 +76,9 @@ pub(crate) fn capabilities() -> Capabilities {
         memory_snapshots: true,
         linked_clones: true,
         image_import: true,
+        clustering: true,
+        image_artifact_identity: true,
+        honest_reconfigure: true,
         disk_types: words(&["thin", "thick"]),
         network_types: words(&["user", "bridge"]),
         ..Capabilities::default()

@@ -93,11 +93,12 @@ pub struct ProviderSpec {
     /// Where VMs go that do not say so themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<ProviderDefaults>,
-    /// Namespaces beside its own whose VirtualMachines may name this Provider. Absent means all, and so does an empty selector.
+    /// Namespaces beside its own whose objects may use this Provider. Absent means none (all with the manager's flag
+    /// --sharing=open); an empty selector means all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_namespace_selector: Option<LabelSelector>,
-    /// Whether the provider stands for one hypervisor (single) or for hosts that Host objects list (cluster). cluster does
-    /// nothing here: a Provider's hosts are those that its endpoint tells of. Absent means single.
+    /// Whether VMs are scheduled over the hosts that the provider reports (cluster) or the provider chooses the host itself
+    /// (single). Absent means that VMs are scheduled wherever the provider reports hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<ProviderTopology>,
     /// How much more than they have the hosts may promise to VMs for which the scheduler chooses
@@ -143,13 +144,13 @@ impl ProviderSpec {
     }
 }
 
-/// What a Provider stands for.
+/// Who chooses the host of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderTopology {
-    /// One hypervisor, with the hosts that it tells of.
+    /// The provider chooses the host.
     Single,
-    /// Hosts that Host objects list.
+    /// The scheduler chooses the host.
     Cluster,
 }
 

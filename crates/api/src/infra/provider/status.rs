@@ -156,6 +156,15 @@ pub struct ReportedCapabilities {
     /// Whether disks can be read out compressed.
     #[serde(skip_serializing_if = "crate::schema::is_false")]
     pub supports_export_compression: bool,
+    /// Whether the provider reports several hosts and creates a VM on the one that is named.
+    #[serde(skip_serializing_if = "crate::schema::is_false")]
+    pub supports_clustering: bool,
+    /// Whether an imported image is found by the UID of its VMImage and a digest of its source, never by its name.
+    #[serde(skip_serializing_if = "crate::schema::is_false")]
+    pub supports_image_artifact_identity: bool,
+    /// Whether the answer to a change states if it needs a restart.
+    #[serde(skip_serializing_if = "crate::schema::is_false")]
+    pub supports_honest_reconfigure: bool,
     /// Kinds of disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub supported_disk_types: Vec<String>,

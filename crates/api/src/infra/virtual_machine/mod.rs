@@ -9,7 +9,7 @@ mod policy;
 mod status;
 
 use kube::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::cel::exactly_one;
@@ -124,7 +124,8 @@ pub struct VirtualMachineSpec {
     /// The power state to hold: On, Off (at once), OffGraceful (the guest shuts down, and is
     /// cut off after lifecycle.gracefulShutdownTimeout) or Paused (it stays in memory and its
     /// processors stop; needs a provider with the feature Pause). Absent means On.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "declared_power")]
     pub power_state: Option<PowerState>,
     /// CPU, memory and GPU of this one VM; each value given here wins over the class.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,6 +237,18 @@ pub enum PowerState {
     OffGraceful,
     /// In memory, with its processors stopped; needs a provider with the feature Pause.
     Paused,
+    /// Only in status: suspended on the hypervisor without being declared Paused.
+    Suspended,
+    /// Only in status: the provider does not know.
+    Unknown,
+}
+
+/// The power states that a spec may declare. The others are only observed.
+fn declared_power(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "enum": ["On", "Off", "OffGraceful", "Paused"],
+    })
 }
 
 /// What becomes of the VM when its object is deleted.

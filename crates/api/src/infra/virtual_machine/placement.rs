@@ -105,6 +105,28 @@ pub struct PlacementStatus {
     /// Disk space that was set aside, in GiB.
     #[serde(rename = "diskGiB", skip_serializing_if = "Option::is_none")]
     pub disk_gib: Option<i64>,
+    /// The HostPool of the chosen host. Absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// A host that the VM is about to be created on or migrates to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_host: Option<String>,
+    /// What is reserved on pendingHost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_resources: Option<PendingResources>,
+    /// The most memory that the VM can take without a restart, in MiB, where the provider reports it.
+    #[serde(rename = "memoryCeilingMiB", skip_serializing_if = "Option::is_none")]
+    pub memory_ceiling_mib: Option<i64>,
+    /// Hosts that turned out to be unable to take the VM.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub excluded_hosts: Vec<String>,
+    /// When the host was last chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_scheduled_time: Option<Time>,
+    /// Why there is no host, as one word. Absent where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// When it was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
@@ -116,6 +138,18 @@ pub struct PlacementStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), transform = crate::schema::keyed_by_name)]
     pub hosts: Vec<HostVerdict>,
+}
+
+/// CPU and memory that are reserved for a VM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PendingResources {
+    /// Number of CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<i32>,
+    /// Memory in MiB.
+    #[serde(rename = "memoryMiB", skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<i64>,
 }
 
 /// Whether a host can take the VM.

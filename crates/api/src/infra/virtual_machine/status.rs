@@ -35,6 +35,9 @@ pub struct VirtualMachineStatus {
     /// The host on which the VM runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The Provider that the VM exists on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_provider: Option<Box<BoundProvider>>,
     /// Where the scheduler put the VM. Absent where the provider chose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<PlacementStatus>>,
@@ -142,6 +145,21 @@ pub enum RestartReason {
     Requested,
     /// A change needed a restart, and spec.reconfigurePolicy.restart is WhenNeeded.
     ChangeApplied,
+}
+
+/// The Provider that a VM exists on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BoundProvider {
+    /// Its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its UID; a Provider that was deleted and created again has another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// What became of the actions around a start or a stop.

@@ -63,7 +63,8 @@ pub struct VMImageSpec {
     /// The operating system in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<OsDistribution>,
-    /// Namespaces beside its own whose VirtualMachines may name this VMImage. Absent means all, and so does an empty selector.
+    /// Namespaces beside its own whose objects may use this VMImage. Absent means none (all with the manager's flag
+    /// --sharing=open); an empty selector means all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_namespace_selector: Option<LabelSelector>,
 }
@@ -217,11 +218,11 @@ pub struct VMImageStatus {
     /// One sentence about the phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Names of the Providers that have the image.
+    /// The Providers that have the image, as namespace/name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub available_on: Vec<String>,
-    /// How the image stands on each Provider, by its name (or namespace/name for one of another
-    /// namespace).
+    /// How the image stands on each Provider, by namespace/name. An earlier release left out the namespace of a Provider in the
+    /// image's own one; such entries are read, and rewritten with the next change.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub provider_status: BTreeMap<String, ImageProviderStatus>,
     /// Size of the image.
@@ -285,6 +286,12 @@ pub struct ImageProviderStatus {
     /// copy is stale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// UID of the Provider that the entry is about; a Provider that was deleted and created again has another one.
+    #[serde(rename = "providerUID", skip_serializing_if = "Option::is_none")]
+    pub provider_uid: Option<String>,
+    /// SHA-256 of spec.source that the copy was made from, as sha256: and hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_digest: Option<String>,
     /// How often the import was tried since the last success or change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i32>,

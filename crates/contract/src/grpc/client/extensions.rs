@@ -5,7 +5,7 @@ use tonic::Request;
 use crate::capabilities::Features;
 use crate::error::{ErrorKind, ProviderError};
 use crate::ids::VmId;
-use crate::model::VmState;
+use crate::model::{ImageIdentity, Inventory, PrepareImage, VmState};
 use crate::provider::Result;
 use crate::watch::MOST_VMS;
 use crate::wire::ext::{self, find_vm_request::By};
@@ -47,11 +47,16 @@ impl Client {
     }
 
     pub(super) async fn describe_basic(&self, vm: &VmId) -> Result<Option<VmState>> {
-        let message = v1::DescribeRequest { id: vm.to_string() };
+        let message = v1::DescribeRequest {
+            id: vm.to_string(),
+            target_host_id: self.known.host_of(vm),
+            owner: None,
+        };
         let request = self.request(Call::Describe, message);
         let mut client = self.v1.clone();
         let answer = self.answer(Call::Describe, client.describe(request)).await;
-        Ok(absent_is_none(answer)?.and_then(|a| a.into_state(vm)))
+        let state = absent_is_none(answer)?.and_then(|a| a.into_state(vm));
+        Ok(state.map(|state| self.known.complete(state)))
     }
 
     /// `None`: the peer has no such call.
@@ -80,7 +85,32 @@ impl Client {
             .answer(Call::ListVms, client.list_v_ms(request))
             .await?;
         believable(list.vms.len())?;
-        Ok(list.vms.into_iter().map(VmState::from).collect())
+        let vms = list.vms.into_iter().map(VmState::from);
+        Ok(vms.map(|vm| self.known.complete(vm)).collect())
+    }
+
+    /// What a peer without our inventory tells of its hosts. It tells nothing of datastores and networks.
+    pub(super) async fn hosts_basic(&self) -> Result<Inventory> {
+        let request = self.request(Call::Inventory, v1::ListHostsRequest {});
+        let mut client = self.v1.clone();
+        let answer = self
+            .answer(Call::Inventory, client.list_hosts(request))
+            .await?;
+        Ok(Inventory {
+            hosts: answer.hosts.into_iter().map(Into::into).collect(),
+            ..Inventory::default()
+        })
+    }
+
+    /// What tells the image from all others, where the peer goes by it. Our own providers go by the name, so that what they have
+    /// from before is not fetched again.
+    pub(super) async fn artifact_identity(
+        &self,
+        request: &PrepareImage,
+    ) -> Result<Option<ImageIdentity>> {
+        let foreign = matches!(self.peer().await?, Peer::Basic);
+        let identity = request.identity.clone();
+        Ok(identity.filter(|_| foreign && self.known.finds_artifacts()))
     }
 }
 

@@ -3,6 +3,7 @@
 mod calls;
 mod extensions;
 mod handover;
+mod known;
 mod peer;
 mod provider;
 mod streams;
@@ -12,6 +13,7 @@ use tonic::transport::Channel;
 use crate::wire::ext::extensions_client::ExtensionsClient;
 use crate::wire::v1::provider_client::ProviderClient;
 
+use self::known::Known;
 use self::peer::KnownPeer;
 use super::MAX_MESSAGE_BYTES;
 use super::connect::Connections;
@@ -29,6 +31,7 @@ pub struct Client {
     deadlines: Deadlines,
     connections: Connections,
     peer: KnownPeer,
+    known: Known,
 }
 
 impl Client {
@@ -40,6 +43,7 @@ impl Client {
             deadlines: Deadlines::default(),
             connections: Connections::default(),
             peer: KnownPeer::default(),
+            known: Known::default(),
         }
     }
 

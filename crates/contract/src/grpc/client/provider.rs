@@ -8,9 +8,9 @@ use crate::error::{ErrorKind, ProviderError};
 use crate::ids::{Identity, RequestId, SnapshotId, TaskId, VmId};
 use crate::model::{
     CloneVm, Cloned, ConsoleKind, ConsoleSession, CreateVm, Created, DiskExported, DiskImported,
-    DiskInfo, ExecOutput, ExecRequest, ExportDisk, Handover, ImportDisk, Inventory, Landing,
-    Luggage, MigrateVm, MigrationProgress, MoveState, PowerRequest, PrepareImage, PreparedImage,
-    Sending, SettleMove, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
+    DiskInfo, ExecOutput, ExecRequest, ExportDisk, Handover, ImageIdentity, ImportDisk, Inventory,
+    Landing, Luggage, MigrateVm, MigrationProgress, MoveState, PowerRequest, PrepareImage,
+    PreparedImage, Sending, SettleMove, SnapshotCreated, SnapshotRequest, VmRef, VmState, VmUsage,
 };
 use crate::provider::{Provider, Result};
 use crate::watch::{TaskState, VmEvent};
@@ -44,31 +44,45 @@ impl Provider for Client {
         let request = self.request(Call::GetCapabilities, v1::GetCapabilitiesRequest {});
         let mut client = self.v1.clone();
         let sent = client.get_capabilities(request);
-        Ok(self.answer(Call::GetCapabilities, sent).await?.into())
+        let can = Capabilities::from(self.answer(Call::GetCapabilities, sent).await?);
+        self.known.learn(&can);
+        Ok(can)
     }
 
     async fn create(&self, request: CreateVm) -> Result<Created> {
-        let message = v1::CreateRequest::try_from(&request)?;
+        let host = request.placement.as_ref().map(|p| p.host.clone());
+        let host = host.unwrap_or_default();
+        let message = v1::CreateRequest {
+            target_host_id: self.known.target(&host),
+            ..v1::CreateRequest::try_from(&request)?
+        };
         let request = self.request_for(Call::Create, message, request.owner.as_ref());
         let mut client = self.v1.clone();
-        Ok(self
-            .answer(Call::Create, client.create(request))
-            .await?
-            .into())
+        let answer = self.answer(Call::Create, client.create(request)).await?;
+        let created = Created::from(answer);
+        self.known.is_on(&created.id, &host);
+        Ok(created)
     }
 
     async fn delete(&self, vm: &VmRef) -> Result<Option<TaskId>> {
         let message = v1::DeleteRequest {
             id: vm.id.to_string(),
+            target_host_id: self.known.host_of(&vm.id),
+            owner: vm.owner.as_ref().map(Into::into),
         };
         let request = self.request_for(Call::Delete, message, vm.owner.as_ref());
         let mut client = self.v1.clone();
         let answer = self.answer(Call::Delete, client.delete(request)).await?;
+        self.known.forget(&vm.id);
         Ok(task_id(answer.task))
     }
 
     async fn power(&self, vm: &VmRef, request: PowerRequest) -> Result<Option<TaskId>> {
-        let message = v1::PowerRequest::new(&vm.id, request.op);
+        let message = v1::PowerRequest {
+            target_host_id: self.known.host_of(&vm.id),
+            owner: vm.owner.as_ref().map(Into::into),
+            ..v1::PowerRequest::new(&vm.id, request.op)
+        };
         let mut sent = self.request_for(Call::Power, message, vm.owner.as_ref());
         metadata::put_request(sent.metadata_mut(), request.request.as_ref());
         let mut client = self.v1.clone();
@@ -77,12 +91,17 @@ impl Provider for Client {
     }
 
     async fn reconfigure(&self, vm: &VmRef, desired: CreateVm) -> Result<Option<TaskId>> {
-        let message = reconfigure_request(&vm.id, &desired)?;
+        let message = v1::ReconfigureRequest {
+            target_host_id: self.known.host_of(&vm.id),
+            owner: vm.owner.as_ref().map(Into::into),
+            ..reconfigure_request(&vm.id, &desired)?
+        };
         let request = self.request_for(Call::Reconfigure, message, vm.owner.as_ref());
         let mut client = self.v1.clone();
         let answer = self
             .answer(Call::Reconfigure, client.reconfigure(request))
             .await?;
+        self.known.changed(&vm.id, answer.restart_required);
         Ok(task_id(answer.task))
     }
 
@@ -90,6 +109,7 @@ impl Provider for Client {
         let message = v1::HardwareUpgradeRequest {
             id: vm.id.to_string(),
             target_version: version,
+            target_host_id: self.known.host_of(&vm.id),
         };
         let request = self.request_for(Call::HardwareUpgrade, message, vm.owner.as_ref());
         let mut client = self.v1.clone();
@@ -126,7 +146,10 @@ impl Provider for Client {
         vm: &VmRef,
         request: SnapshotRequest,
     ) -> Result<SnapshotCreated> {
-        let message = v1::SnapshotCreateRequest::new(&vm.id, request);
+        let message = v1::SnapshotCreateRequest {
+            target_host_id: self.known.host_of(&vm.id),
+            ..v1::SnapshotCreateRequest::new(&vm.id, request)
+        };
         let request = self.request_for(Call::SnapshotCreate, message, vm.owner.as_ref());
         let mut client = self.v1.clone();
         let answer = self
@@ -139,6 +162,7 @@ impl Provider for Client {
         let message = v1::SnapshotDeleteRequest {
             vm_id: vm.id.to_string(),
             snapshot_id: snapshot.to_string(),
+            target_host_id: self.known.host_of(&vm.id),
         };
         let request = self.request_for(Call::SnapshotDelete, message, vm.owner.as_ref());
         let mut client = self.v1.clone();
@@ -152,6 +176,7 @@ impl Provider for Client {
         let message = v1::SnapshotRevertRequest {
             vm_id: vm.id.to_string(),
             snapshot_id: snapshot.to_string(),
+            target_host_id: self.known.host_of(&vm.id),
         };
         let request = self.request_for(Call::SnapshotRevert, message, vm.owner.as_ref());
         let mut client = self.v1.clone();
@@ -162,7 +187,10 @@ impl Provider for Client {
     }
 
     async fn clone_vm(&self, request: CloneVm) -> Result<Cloned> {
-        let message = v1::CloneRequest::try_from(&request)?;
+        let message = v1::CloneRequest {
+            source_host_id: self.known.host_of(&request.source),
+            ..v1::CloneRequest::try_from(&request)?
+        };
         let request = self.request_for(Call::Clone, message, request.owner.as_ref());
         let mut client = self.v1.clone();
         let sent = ProviderClient::clone(&mut client, request);
@@ -170,17 +198,30 @@ impl Provider for Client {
     }
 
     async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {
-        let message = v1::ImagePrepareRequest::try_from(&request)?;
+        let mut message = v1::ImagePrepareRequest::try_from(&request)?;
+        let identity = self.artifact_identity(&request).await?;
+        if let Some(identity) = &identity {
+            message.target_name.clear();
+            message.image = Some((&identity.image).into());
+            message.source_digest.clone_from(&identity.source_digest);
+        }
         let request = self.request(Call::ImagePrepare, message);
         let mut client = self.v1.clone();
-        Ok(self
+        let answer = self
             .answer(Call::ImagePrepare, client.image_prepare(request))
-            .await?
-            .into())
+            .await?;
+        if let Some(identity) = &identity {
+            of_that_image(&answer, identity)?;
+        }
+        Ok(answer.into())
     }
 
     async fn export_disk(&self, request: ExportDisk) -> Result<DiskExported> {
-        let request = self.request(Call::ExportDisk, request.into());
+        let message = v1::ExportDiskRequest {
+            target_host_id: self.known.host_of(&request.vm),
+            ..request.into()
+        };
+        let request = self.request(Call::ExportDisk, message);
         let mut client = self.v1.clone();
         Ok(self
             .answer(Call::ExportDisk, client.export_disk(request))
@@ -207,6 +248,7 @@ impl Provider for Client {
             vm_id: vm.to_string(),
             disk_id: disk.to_owned(),
             snapshot_id: snapshot.map(ToString::to_string).unwrap_or_default(),
+            target_host_id: self.known.host_of(vm),
         };
         let request = self.request(Call::GetDiskInfo, message);
         let mut client = self.v1.clone();
@@ -223,6 +265,10 @@ impl Provider for Client {
             return Ok(vms);
         }
         self.list_basic().await
+    }
+
+    fn is_on(&self, vm: &VmId, host: &str) {
+        self.known.is_on(vm, host);
     }
 
     async fn features(&self) -> Result<Features> {
@@ -257,8 +303,10 @@ impl Provider for Client {
         let request = self.request(Call::Inventory, ext::InventoryRequest {});
         let limit = self.deadlines.of(Call::Inventory);
         let mut client = self.ext.clone();
-        let answer = self.extended(limit, client.inventory(request)).await?;
-        Ok(required(answer, "inventory")?.into())
+        match self.extended(limit, client.inventory(request)).await? {
+            Some(answer) => Ok(answer.into()),
+            None => self.hosts_basic().await,
+        }
     }
 
     async fn guest_exec(&self, vm: &VmRef, request: ExecRequest) -> Result<ExecOutput> {
@@ -346,6 +394,18 @@ impl Provider for Client {
     async fn console(&self, vm: &VmRef, kind: ConsoleKind) -> Result<ConsoleSession> {
         self.console_session(console_open(vm, kind)).await
     }
+}
+
+/// What was prepared for another image, or for none that is named, must not be taken for ours.
+fn of_that_image(answer: &v1::ImagePrepareResponse, identity: &ImageIdentity) -> Result<()> {
+    let artifact = answer.artifact.as_ref();
+    if artifact.is_some_and(|artifact| artifact.is_of(identity)) {
+        return Ok(());
+    }
+    Err(ProviderError::new(
+        ErrorKind::Internal,
+        "The provider prepared another image than the one that was requested. Upgrade the provider",
+    ))
 }
 
 /// A peer that only says "no" is taken to be out of reach of its hypervisor.

@@ -1,18 +1,18 @@
 //! `provider.v1`, call by call.
 
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response};
+use tonic::{Request, Response, Status};
 
 use crate::error::{ErrorKind, ProviderError};
-use crate::ids::{SnapshotId, TaskId};
-use crate::model::{CloneVm, CreateVm, PowerRequest, PrepareImage};
+use crate::ids::{SnapshotId, TaskId, VmId};
+use crate::model::{CloneVm, CreateVm, Owner, PowerRequest, PrepareImage, VmRef, VmState};
 use crate::watch::TaskState;
 use crate::wire::v1::provider_server::Provider;
-use crate::wire::{reconfigured, v1};
+use crate::wire::{Reuse, hosts, reconfigured, task_ref, v1};
 
 use super::super::metadata;
 use super::super::status::to_status;
-use super::{Answer, Server, answer, task_answer, vm_id, vm_ref};
+use super::{Answer, Server, answer, owner, task_answer, vm_id, vm_ref};
 
 #[tonic::async_trait]
 impl Provider for Server {
@@ -27,14 +27,16 @@ impl Provider for Server {
     }
 
     async fn create(&self, request: Request<v1::CreateRequest>) -> Answer<v1::CreateResponse> {
-        let owner = metadata::owner(request.metadata()).map_err(to_status)?;
-        let vm = CreateVm::try_from(request.into_inner()).map_err(to_status)?;
-        answer(self.provider.create(CreateVm { owner, ..vm }).await)
+        let told = metadata::owner(request.metadata()).map_err(to_status)?;
+        let mut vm = CreateVm::try_from(request.into_inner()).map_err(to_status)?;
+        vm.owner = told.or(vm.owner);
+        answer(self.provider.create(vm).await)
     }
 
     async fn delete(&self, request: Request<v1::DeleteRequest>) -> Answer<v1::TaskResponse> {
         let (metadata, _, message) = request.into_parts();
-        let vm = vm_ref(&metadata, message.id)?;
+        let vm = vm_of(&metadata, message.id, message.owner)?;
+        self.on_host(&vm.id, &message.target_host_id).await?;
         task_answer(self.provider.delete(&vm).await)
     }
 
@@ -44,7 +46,8 @@ impl Provider for Server {
             op: message.power_op().map_err(to_status)?,
             request: metadata::request(&metadata).map_err(to_status)?,
         };
-        let vm = vm_ref(&metadata, message.id)?;
+        let vm = vm_of(&metadata, message.id, message.owner)?;
+        self.on_host(&vm.id, &message.target_host_id).await?;
         task_answer(self.provider.power(&vm, power).await)
     }
 
@@ -53,10 +56,17 @@ impl Provider for Server {
         request: Request<v1::ReconfigureRequest>,
     ) -> Answer<v1::TaskResponse> {
         let (metadata, _, message) = request.into_parts();
+        let (named, host) = (message.owner.clone(), message.target_host_id.clone());
         let (id, mut desired) = reconfigured(message).map_err(to_status)?;
-        let vm = vm_ref(&metadata, id.to_string())?;
+        let vm = vm_of(&metadata, id.to_string(), named)?;
+        self.on_host(&vm.id, &host).await?;
         desired.owner.clone_from(&vm.owner);
-        task_answer(self.provider.reconfigure(&vm, desired).await)
+        let task = self.provider.reconfigure(&vm, desired).await;
+        let task = task.map_err(to_status)?;
+        Ok(Response::new(v1::TaskResponse {
+            task: task_ref(task),
+            restart_required: self.waits_for_restart(&metadata, &vm.id).await,
+        }))
     }
 
     async fn hardware_upgrade(
@@ -65,6 +75,7 @@ impl Provider for Server {
     ) -> Answer<v1::TaskResponse> {
         let (metadata, _, message) = request.into_parts();
         let vm = vm_ref(&metadata, message.id)?;
+        self.on_host(&vm.id, &message.target_host_id).await?;
         task_answer(
             self.provider
                 .hardware_upgrade(&vm, message.target_version)
@@ -76,10 +87,13 @@ impl Provider for Server {
         &self,
         request: Request<v1::DescribeRequest>,
     ) -> Answer<v1::DescribeResponse> {
-        let vm = vm_id(request.into_inner().id)?;
+        let message = request.into_inner();
+        let vm = vm_id(message.id)?;
+        let (host, owner) = (message.target_host_id, message.owner);
+        let owner = owner.and_then(v1::ObjectIdentity::owner);
         match self.provider.describe(&vm).await {
             Err(error) if error.kind == ErrorKind::NotFound => answer(Ok(None)),
-            found => answer(found),
+            found => answer(found.map(|vm| vm.filter(|vm| is_meant(vm, &host, owner.as_ref())))),
         }
     }
 
@@ -108,6 +122,7 @@ impl Provider for Server {
     ) -> Answer<v1::SnapshotCreateResponse> {
         let (metadata, _, message) = request.into_parts();
         let vm = vm_ref(&metadata, message.vm_id.clone())?;
+        self.on_host(&vm.id, &message.target_host_id).await?;
         answer(self.provider.snapshot_create(&vm, message.into()).await)
     }
 
@@ -117,6 +132,7 @@ impl Provider for Server {
     ) -> Answer<v1::TaskResponse> {
         let (metadata, _, message) = request.into_parts();
         let vm = vm_ref(&metadata, message.vm_id)?;
+        self.on_host(&vm.id, &message.target_host_id).await?;
         let snapshot = SnapshotId::from(message.snapshot_id);
         task_answer(self.provider.snapshot_delete(&vm, &snapshot).await)
     }
@@ -127,14 +143,19 @@ impl Provider for Server {
     ) -> Answer<v1::TaskResponse> {
         let (metadata, _, message) = request.into_parts();
         let vm = vm_ref(&metadata, message.vm_id)?;
+        self.on_host(&vm.id, &message.target_host_id).await?;
         let snapshot = SnapshotId::from(message.snapshot_id);
         task_answer(self.provider.snapshot_revert(&vm, &snapshot).await)
     }
 
     async fn clone(&self, request: Request<v1::CloneRequest>) -> Answer<v1::CloneResponse> {
-        let owner = metadata::owner(request.metadata()).map_err(to_status)?;
-        let clone = CloneVm::try_from(request.into_inner()).map_err(to_status)?;
-        answer(self.provider.clone_vm(CloneVm { owner, ..clone }).await)
+        let told = metadata::owner(request.metadata()).map_err(to_status)?;
+        let message = request.into_inner();
+        let host = message.source_host_id.clone();
+        let mut clone = CloneVm::try_from(message).map_err(to_status)?;
+        clone.owner = told.or(clone.owner);
+        self.on_host(&clone.source, &host).await?;
+        answer(self.provider.clone_vm(clone).await)
     }
 
     async fn image_prepare(
@@ -142,7 +163,21 @@ impl Provider for Server {
         request: Request<v1::ImagePrepareRequest>,
     ) -> Answer<v1::ImagePrepareResponse> {
         let image = PrepareImage::try_from(request.into_inner()).map_err(to_status)?;
-        answer(self.provider.image_prepare(image).await)
+        let (identity, name) = (image.identity.clone(), image.target_name.clone());
+        let prepared = self
+            .provider
+            .image_prepare(image)
+            .await
+            .map_err(to_status)?;
+        let reuse = match prepared.task {
+            None => Reuse::Found,
+            Some(_) => Reuse::Made,
+        };
+        let artifact = identity.map(|of| v1::PreparedArtifact::of(&of, name, reuse));
+        Ok(Response::new(v1::ImagePrepareResponse {
+            artifact,
+            ..prepared.into()
+        }))
     }
 
     async fn get_capabilities(
@@ -156,7 +191,10 @@ impl Provider for Server {
         &self,
         request: Request<v1::ExportDiskRequest>,
     ) -> Answer<v1::ExportDiskResponse> {
-        answer(self.provider.export_disk(request.into_inner().into()).await)
+        let message = request.into_inner();
+        let vm = vm_id(message.vm_id.clone())?;
+        self.on_host(&vm, &message.target_host_id).await?;
+        answer(self.provider.export_disk(message.into()).await)
     }
 
     async fn import_disk(
@@ -172,6 +210,7 @@ impl Provider for Server {
     ) -> Answer<v1::GetDiskInfoResponse> {
         let message = request.into_inner();
         let vm = vm_id(message.vm_id)?;
+        self.on_host(&vm, &message.target_host_id).await?;
         let snapshot = SnapshotId::non_empty(message.snapshot_id);
         answer(
             self.provider
@@ -185,6 +224,56 @@ impl Provider for Server {
         let vms = vms.into_iter().map(Into::into).collect();
         Ok(Response::new(v1::ListVMsResponse { vms }))
     }
+
+    async fn list_hosts(&self, _: Request<v1::ListHostsRequest>) -> Answer<v1::ListHostsResponse> {
+        let hosts = hosts(self.provider.inventory().await.map_err(to_status)?);
+        Ok(Response::new(v1::ListHostsResponse { hosts }))
+    }
+
+    async fn get_host_info(
+        &self,
+        request: Request<v1::GetHostInfoRequest>,
+    ) -> Answer<v1::HostInfo> {
+        let id = request.into_inner().host_id;
+        let known = hosts(self.provider.inventory().await.map_err(to_status)?);
+        let found = known.into_iter().find(|host| host.id == id);
+        let missing = || to_status(ProviderError::not_found(format!("Host {id}")));
+        found.map(Response::new).ok_or_else(missing)
+    }
+}
+
+impl Server {
+    /// Whether part of a change takes effect at the next start. Our own manager learns it from the VM's state and is spared the
+    /// look.
+    async fn waits_for_restart(&self, metadata: &MetadataMap, vm: &VmId) -> bool {
+        if metadata.contains_key(metadata::IDENTITY) {
+            return false;
+        }
+        // Best effort: the change was accepted, and a failure here must not look like a failure of the change.
+        let state = self.provider.describe(vm).await.ok().flatten();
+        state.is_some_and(|vm| !vm.restart_required.is_empty())
+    }
+}
+
+/// Whether the VM is the one that the caller means. One of another owner, or on another host, is not there for it.
+fn is_meant(vm: &VmState, host: &str, owner: Option<&Owner>) -> bool {
+    let here = host.is_empty() || vm.host.is_empty() || vm.host == host;
+    let theirs = match (owner, &vm.owner) {
+        (Some(asks), Some(has)) => asks.identity == has.identity,
+        _ => true,
+    };
+    here && theirs
+}
+
+fn vm_of(
+    metadata: &MetadataMap,
+    id: String,
+    named: Option<v1::ObjectIdentity>,
+) -> Result<VmRef, Status> {
+    Ok(VmRef {
+        id: vm_id(id)?,
+        owner: owner(metadata, named)?,
+    })
 }
 
 fn refused(error: ProviderError) -> v1::ValidateResponse {

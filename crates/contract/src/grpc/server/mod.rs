@@ -13,7 +13,7 @@ use tonic::{Response, Status};
 
 use crate::error::ProviderError;
 use crate::ids::{TaskId, VmId};
-use crate::model::VmRef;
+use crate::model::{Owner, VmRef};
 use crate::provider::Provider;
 use crate::wire::ext::extensions_server::ExtensionsServer;
 use crate::wire::v1::provider_server::ProviderServer;
@@ -72,6 +72,32 @@ impl Server {
     }
 }
 
+/// For whom a call is made: as its metadata says, else as its message does.
+fn owner(
+    metadata: &MetadataMap,
+    named: Option<v1::ObjectIdentity>,
+) -> Result<Option<Owner>, Status> {
+    let told = metadata::owner(metadata).map_err(to_status)?;
+    Ok(told.or_else(|| named.and_then(v1::ObjectIdentity::owner)))
+}
+
+impl Server {
+    /// Refuses a VM that is on another host than the caller takes it to be on: such a caller has stale knowledge, and must not
+    /// change a VM by it. A provider that does not say where its VMs are is believed.
+    async fn on_host(&self, vm: &VmId, host: &str) -> Result<(), Status> {
+        if host.is_empty() {
+            return Ok(());
+        }
+        let found = self.provider.describe(vm).await.map_err(to_status)?;
+        match found {
+            Some(vm) if vm.host.is_empty() || vm.host == host => Ok(()),
+            _ => Err(to_status(ProviderError::not_found(format!(
+                "VM {vm} on host {host}"
+            )))),
+        }
+    }
+}
+
 /// The VM that a request names, and for whom.
 fn vm_ref(metadata: &MetadataMap, id: String) -> Result<VmRef, Status> {
     Ok(VmRef {
@@ -96,6 +122,7 @@ fn task_answer(result: Result<Option<TaskId>, ProviderError>) -> Answer<v1::Task
         .map(|task| {
             Response::new(v1::TaskResponse {
                 task: task_ref(task),
+                ..v1::TaskResponse::default()
             })
         })
         .map_err(to_status)

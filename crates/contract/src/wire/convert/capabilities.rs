@@ -22,6 +22,9 @@ impl From<Capabilities> for v1::GetCapabilitiesResponse {
             supported_export_backends: c.export_backends,
             supported_import_backends: c.import_backends,
             supported_transfer_modes: c.transfer_modes,
+            supports_clustering: c.clustering,
+            supports_image_artifact_identity: c.image_artifact_identity,
+            supports_honest_reconfigure: c.honest_reconfigure,
         }
     }
 }
@@ -45,6 +48,9 @@ impl From<v1::GetCapabilitiesResponse> for Capabilities {
             export_backends: c.supported_export_backends,
             import_backends: c.supported_import_backends,
             transfer_modes: c.supported_transfer_modes,
+            clustering: c.supports_clustering,
+            image_artifact_identity: c.supports_image_artifact_identity,
+            honest_reconfigure: c.supports_honest_reconfigure,
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::error::ProviderError;
 use crate::ids::VmId;
-use crate::model::{CreateVm, UserData};
+use crate::model::{CreateVm, Placement, UserData};
 use crate::wire::{json, v1};
 
 type Result<T> = std::result::Result<T, ProviderError>;
@@ -26,17 +26,20 @@ impl TryFrom<&CreateVm> for v1::CreateRequest {
             meta_data: vm.meta_data.clone(),
             user_data_kind: user_data_kind.into(),
             network_data: vm.network_data.clone(),
+            owner: vm.owner.as_ref().map(Into::into),
+            target_host_id: String::new(),
         })
     }
 }
 
-/// Without an owner, which travels as metadata.
+/// An owner in metadata wins over that of the message. A host that is named beside the placement wins over the one in it: no other
+/// will do.
 impl TryFrom<v1::CreateRequest> for CreateVm {
     type Error = ProviderError;
 
     fn try_from(request: v1::CreateRequest) -> Result<Self> {
         Ok(Self {
-            owner: None,
+            owner: request.owner.and_then(v1::ObjectIdentity::owner),
             class: json::read_class(&request.class_json)?.unwrap_or_default(),
             image: json::read_image(&request.image_json)?.unwrap_or_default(),
             networks: json::read_networks(&request.networks_json)?,
@@ -44,11 +47,25 @@ impl TryFrom<v1::CreateRequest> for CreateVm {
             user_data: user_data_of(request.user_data_kind, request.user_data)?,
             meta_data: request.meta_data,
             network_data: request.network_data,
-            placement: json::read_placement(&request.placement_json)?,
+            placement: on_host(
+                json::read_placement(&request.placement_json)?,
+                request.target_host_id,
+            ),
             tags: request.tags,
             name: request.name,
         })
     }
+}
+
+fn on_host(placement: Option<Placement>, host: String) -> Option<Placement> {
+    if host.is_empty() {
+        return placement;
+    }
+    Some(Placement {
+        host,
+        chosen: None,
+        ..placement.unwrap_or_default()
+    })
 }
 
 fn user_data(data: Option<&UserData>) -> (Bytes, v1::UserDataKind) {
@@ -84,6 +101,7 @@ pub fn reconfigure_request(id: &VmId, desired: &CreateVm) -> Result<v1::Reconfig
             .and_then(|d| unless_text(d.bytes())),
         meta_data: unless_text(&desired.meta_data),
         network_data: unless_text(&desired.network_data),
+        ..v1::ReconfigureRequest::default()
     })
 }
 

@@ -6,6 +6,7 @@ mod error;
 mod event;
 mod guest;
 mod handover;
+mod identity;
 mod image;
 mod inventory;
 mod migration;
@@ -21,6 +22,7 @@ use super::v1;
 pub use create::{reconfigure_request, reconfigured};
 pub(crate) use error::{failure, kind_of_word};
 pub(crate) use handover::handover;
+pub(crate) use identity::{Reuse, hosts};
 
 /// A task on the wire; finished work has none.
 pub(crate) fn task_ref(task: Option<TaskId>) -> Option<v1::TaskRef> {

@@ -47,6 +47,7 @@ impl v1::PowerRequest {
             id: id.to_string(),
             op: op.into(),
             graceful_timeout_seconds,
+            ..Self::default()
         }
     }
 
@@ -90,6 +91,7 @@ impl v1::SnapshotCreateRequest {
                 Quiesce::IfPossible => Some(true),
                 Quiesce::No => Some(false),
             },
+            target_host_id: String::new(),
         }
     }
 }
@@ -147,17 +149,19 @@ impl TryFrom<&CloneVm> for v1::CloneRequest {
             class_json: class_json.unwrap_or_default(),
             placement_json: json::write_placement(clone.placement.as_ref())?,
             customize_json: clone.customize_json.clone(),
+            target_vm: clone.owner.as_ref().map(Into::into),
+            source_host_id: String::new(),
         })
     }
 }
 
-/// Without an owner, which travels as metadata.
+/// An owner in metadata wins over that of the message, which has none as long as its object does not exist.
 impl TryFrom<v1::CloneRequest> for CloneVm {
     type Error = ProviderError;
 
     fn try_from(request: v1::CloneRequest) -> Result<Self> {
         Ok(Self {
-            owner: None,
+            owner: request.target_vm.and_then(v1::ObjectIdentity::owner),
             class: json::read_class(&request.class_json)?,
             placement: json::read_placement(&request.placement_json)?,
             mode: if request.linked {

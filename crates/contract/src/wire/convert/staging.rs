@@ -17,6 +17,7 @@ impl From<ExportDisk> for v1::ExportDiskRequest {
             backend_type: export.staging.backend,
             transfer_mode: export.staging.transfer_mode,
             storage_options_json: export.staging.options_json,
+            target_host_id: String::new(),
         }
     }
 }
@@ -75,6 +76,7 @@ impl From<ImportDisk> for v1::ImportDiskRequest {
             backend_type: import.staging.backend,
             transfer_mode: import.staging.transfer_mode,
             storage_options_json: import.staging.options_json,
+            target_vm: None,
         }
     }
 }

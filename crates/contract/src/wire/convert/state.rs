@@ -228,6 +228,8 @@ impl From<Option<VmState>> for v1::DescribeResponse {
             provider_raw_json: serde_json::json!(raw_facts(&vm)).to_string(),
             ips: vm.ips,
             console_url: vm.console_url,
+            vcpus: i32::try_from(vm.cpu).unwrap_or(i32::MAX),
+            max_memory_mib: i64::try_from(vm.memory_mib).unwrap_or(i64::MAX),
         }
     }
 }
@@ -258,6 +260,7 @@ impl v1::DescribeResponse {
             power: PowerState::parse(&self.power_state),
             ips: self.ips,
             console_url: self.console_url,
+            cpu: u32::try_from(self.vcpus).unwrap_or_default(),
             details,
             ..VmState::default()
         })

@@ -7,6 +7,16 @@ pub struct TaskRef {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Empty {}
+/// Since v0.4: a Kubernetes object. The uid decides; namespace and name are for people and for naming.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectIdentity {
+    #[prost(string, tag = "1")]
+    pub uid: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub name: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ValidateRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -49,6 +59,12 @@ pub struct CreateRequest {
     /// cloud-init meta-data in YAML.
     #[prost(bytes = "bytes", tag = "9")]
     pub meta_data: ::prost::bytes::Bytes,
+    /// Since v0.4: the host to create the VM on. Wins over the host of placement_json.
+    #[prost(string, tag = "10")]
+    pub target_host_id: ::prost::alloc::string::String,
+    /// Since v0.4: whom the VM belongs to. With a uid, Create finds the VM of that uid, else creates it.
+    #[prost(message, optional, tag = "11")]
+    pub owner: ::core::option::Option<ObjectIdentity>,
     /// Addition.
     #[prost(enumeration = "UserDataKind", tag = "1000")]
     pub user_data_kind: i32,
@@ -68,6 +84,12 @@ pub struct CreateResponse {
 pub struct DeleteRequest {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
+    /// Since v0.4: the host that the VM is on; NOT_FOUND where the VM is on another one.
+    #[prost(string, tag = "2")]
+    pub target_host_id: ::prost::alloc::string::String,
+    /// Since v0.4: for whom.
+    #[prost(message, optional, tag = "3")]
+    pub owner: ::core::option::Option<ObjectIdentity>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PowerRequest {
@@ -77,6 +99,12 @@ pub struct PowerRequest {
     pub op: i32,
     #[prost(int32, tag = "3")]
     pub graceful_timeout_seconds: i32,
+    /// Since v0.4.
+    #[prost(string, tag = "4")]
+    pub target_host_id: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(message, optional, tag = "5")]
+    pub owner: ::core::option::Option<ObjectIdentity>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReconfigureRequest {
@@ -85,6 +113,12 @@ pub struct ReconfigureRequest {
     /// The whole desired VM.
     #[prost(string, tag = "2")]
     pub desired_json: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(string, tag = "3")]
+    pub target_host_id: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(message, optional, tag = "4")]
+    pub owner: ::core::option::Option<ObjectIdentity>,
     /// Addition: replaces the text in desired_json where the bytes are not UTF-8.
     #[prost(bytes = "bytes", optional, tag = "1000")]
     pub user_data: ::core::option::Option<::prost::bytes::Bytes>,
@@ -101,16 +135,28 @@ pub struct HardwareUpgradeRequest {
     pub id: ::prost::alloc::string::String,
     #[prost(int32, tag = "2")]
     pub target_version: i32,
+    /// Since v0.4.
+    #[prost(string, tag = "3")]
+    pub target_host_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskResponse {
     #[prost(message, optional, tag = "1")]
     pub task: ::core::option::Option<TaskRef>,
+    /// Since v0.4, answer of Reconfigure only, number assumed: part of the change takes effect at the next start.
+    #[prost(bool, tag = "2")]
+    pub restart_required: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeRequest {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(string, tag = "2")]
+    pub target_host_id: ::prost::alloc::string::String,
+    /// Since v0.4: a VM of another owner is answered with exists=false.
+    #[prost(message, optional, tag = "3")]
+    pub owner: ::core::option::Option<ObjectIdentity>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeResponse {
@@ -127,6 +173,12 @@ pub struct DescribeResponse {
     /// A flat object.
     #[prost(string, tag = "5")]
     pub provider_raw_json: ::prost::alloc::string::String,
+    /// Since v0.4, number assumed: the most memory that the VM can take without a restart; 0 if unknown.
+    #[prost(int64, tag = "6")]
+    pub max_memory_mib: i64,
+    /// Since v0.4, number assumed: CPUs that the VM has now; 0 if unknown.
+    #[prost(int32, tag = "7")]
+    pub vcpus: i32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskStatusRequest {
@@ -160,6 +212,9 @@ pub struct SnapshotCreateRequest {
     pub include_memory: bool,
     #[prost(string, tag = "4")]
     pub description: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(string, tag = "5")]
+    pub target_host_id: ::prost::alloc::string::String,
     /// Whether the guest is asked to write its buffers out first. Absent: the provider decides.
     #[prost(bool, optional, tag = "1000")]
     pub quiesce: ::core::option::Option<bool>,
@@ -177,6 +232,9 @@ pub struct SnapshotDeleteRequest {
     pub vm_id: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub snapshot_id: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(string, tag = "3")]
+    pub target_host_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SnapshotRevertRequest {
@@ -184,6 +242,9 @@ pub struct SnapshotRevertRequest {
     pub vm_id: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub snapshot_id: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(string, tag = "3")]
+    pub target_host_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CloneRequest {
@@ -200,6 +261,12 @@ pub struct CloneRequest {
     pub placement_json: ::prost::alloc::string::String,
     #[prost(string, tag = "6")]
     pub customize_json: ::prost::alloc::string::String,
+    /// Since v0.4: the host that the source is on.
+    #[prost(string, tag = "7")]
+    pub source_host_id: ::prost::alloc::string::String,
+    /// Since v0.4: whom the copy belongs to. Its uid is empty if the object does not exist yet.
+    #[prost(message, optional, tag = "8")]
+    pub target_vm: ::core::option::Option<ObjectIdentity>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CloneResponse {
@@ -212,11 +279,20 @@ pub struct CloneResponse {
 pub struct ImagePrepareRequest {
     #[prost(string, tag = "1")]
     pub image_json: ::prost::alloc::string::String,
-    /// The image's name, to name the result by.
+    /// The image's name, to name the result by. Empty where the caller sends `image`.
     #[prost(string, tag = "2")]
     pub target_name: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub storage_hint: ::prost::alloc::string::String,
+    /// Since v0.4: the VMImage. The artifact is found by its uid and source_digest, never by name.
+    #[prost(message, optional, tag = "4")]
+    pub image: ::core::option::Option<ObjectIdentity>,
+    /// Since v0.4: `sha256:` and 64 hexadecimal digits over spec.source.
+    #[prost(string, tag = "5")]
+    pub source_digest: ::prost::alloc::string::String,
+    /// Since v0.4: the Provider through which it is prepared; for people.
+    #[prost(message, optional, tag = "6")]
+    pub provider: ::core::option::Option<ObjectIdentity>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ImagePrepareResponse {
@@ -228,6 +304,24 @@ pub struct ImagePrepareResponse {
     /// A path or volume.
     #[prost(string, tag = "3")]
     pub prepared_image_path: ::prost::alloc::string::String,
+    /// Since v0.4: what was found or made; absent where the request names no image.
+    #[prost(message, optional, tag = "4")]
+    pub artifact: ::core::option::Option<PreparedArtifact>,
+}
+/// Since v0.4: an imported image on the hypervisor.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreparedArtifact {
+    /// Its name there.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The VMImage that it was made for.
+    #[prost(message, optional, tag = "2")]
+    pub image: ::core::option::Option<ObjectIdentity>,
+    #[prost(string, tag = "3")]
+    pub source_digest: ::prost::alloc::string::String,
+    /// It was there before.
+    #[prost(bool, tag = "4")]
+    pub reused: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
@@ -259,6 +353,9 @@ pub struct ExportDiskRequest {
     pub transfer_mode: ::prost::alloc::string::String,
     #[prost(string, tag = "10")]
     pub storage_options_json: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(string, tag = "11")]
+    pub target_host_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExportDiskResponse {
@@ -301,6 +398,9 @@ pub struct ImportDiskRequest {
     pub transfer_mode: ::prost::alloc::string::String,
     #[prost(string, tag = "10")]
     pub storage_options_json: ::prost::alloc::string::String,
+    /// Since v0.4: the VM that the disk is for; its uid is empty if the object does not exist yet.
+    #[prost(message, optional, tag = "11")]
+    pub target_vm: ::core::option::Option<ObjectIdentity>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ImportDiskResponse {
@@ -326,6 +426,9 @@ pub struct GetDiskInfoRequest {
     pub disk_id: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub snapshot_id: ::prost::alloc::string::String,
+    /// Since v0.4.
+    #[prost(string, tag = "4")]
+    pub target_host_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetDiskInfoResponse {
@@ -403,6 +506,48 @@ pub struct NetworkInfo {
     pub ip_address: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListHostsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListHostsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub hosts: ::prost::alloc::vec::Vec<HostInfo>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetHostInfoRequest {
+    #[prost(string, tag = "1")]
+    pub host_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HostInfo {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// Where the host is reached; empty where only the provider needs to know.
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
+    #[prost(int32, tag = "3")]
+    pub allocatable_cpu: i32,
+    #[prost(int64, tag = "4")]
+    pub allocatable_mem_mib: i64,
+    /// Bytes.
+    #[prost(int64, tag = "5")]
+    pub allocatable_storage: i64,
+    #[prost(enumeration = "HostHealth", tag = "6")]
+    pub health: i32,
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(string, tag = "8")]
+    pub cpu_model: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "9")]
+    pub cpu_features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "10")]
+    pub machine_types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "11")]
+    pub emulator_version: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetCapabilitiesRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetCapabilitiesResponse {
@@ -453,6 +598,45 @@ pub struct GetCapabilitiesResponse {
     pub supported_transfer_modes: ::prost::alloc::vec::Vec<
         ::prost::alloc::string::String,
     >,
+    /// Since v0.4: several hosts, ListHosts and target_host_id.
+    #[prost(bool, tag = "17")]
+    pub supports_clustering: bool,
+    /// Since v0.4: artifacts of ImagePrepare are found by image and source_digest.
+    #[prost(bool, tag = "18")]
+    pub supports_image_artifact_identity: bool,
+    /// Since v0.4, number assumed: the answer of Reconfigure states in restart_required what waits for a restart.
+    #[prost(bool, tag = "19")]
+    pub supports_honest_reconfigure: bool,
+}
+/// Since v0.4: whether a host takes VMs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum HostHealth {
+    Unspecified = 0,
+    Ready = 1,
+    NotReady = 2,
+}
+impl HostHealth {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "HOST_HEALTH_UNSPECIFIED",
+            Self::Ready => "HOST_HEALTH_READY",
+            Self::NotReady => "HOST_HEALTH_NOT_READY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "HOST_HEALTH_UNSPECIFIED" => Some(Self::Unspecified),
+            "HOST_HEALTH_READY" => Some(Self::Ready),
+            "HOST_HEALTH_NOT_READY" => Some(Self::NotReady),
+            _ => None,
+        }
+    }
 }
 /// A change of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1045,6 +1229,53 @@ pub mod provider_client {
                 .insert(GrpcMethod::new("provider.v1.Provider", "ListVMs"));
             self.inner.unary(req, path, codec).await
         }
+        /// Since v0.4: lists the hosts. UNIMPLEMENTED where the provider has no inventory.
+        pub async fn list_hosts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListHostsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListHostsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/provider.v1.Provider/ListHosts",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("provider.v1.Provider", "ListHosts"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Since v0.4: describes one host.
+        pub async fn get_host_info(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetHostInfoRequest>,
+        ) -> std::result::Result<tonic::Response<super::HostInfo>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/provider.v1.Provider/GetHostInfo",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("provider.v1.Provider", "GetHostInfo"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1177,6 +1408,19 @@ pub mod provider_server {
             &self,
             request: tonic::Request<super::ListVMsRequest>,
         ) -> std::result::Result<tonic::Response<super::ListVMsResponse>, tonic::Status>;
+        /// Since v0.4: lists the hosts. UNIMPLEMENTED where the provider has no inventory.
+        async fn list_hosts(
+            &self,
+            request: tonic::Request<super::ListHostsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListHostsResponse>,
+            tonic::Status,
+        >;
+        /// Since v0.4: describes one host.
+        async fn get_host_info(
+            &self,
+            request: tonic::Request<super::GetHostInfoRequest>,
+        ) -> std::result::Result<tonic::Response<super::HostInfo>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct ProviderServer<T> {
@@ -2035,6 +2279,96 @@ pub mod provider_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListVMsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/provider.v1.Provider/ListHosts" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListHostsSvc<T: Provider>(pub Arc<T>);
+                    impl<
+                        T: Provider,
+                    > tonic::server::UnaryService<super::ListHostsRequest>
+                    for ListHostsSvc<T> {
+                        type Response = super::ListHostsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListHostsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Provider>::list_hosts(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListHostsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/provider.v1.Provider/GetHostInfo" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetHostInfoSvc<T: Provider>(pub Arc<T>);
+                    impl<
+                        T: Provider,
+                    > tonic::server::UnaryService<super::GetHostInfoRequest>
+                    for GetHostInfoSvc<T> {
+                        type Response = super::HostInfo;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetHostInfoRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Provider>::get_host_info(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetHostInfoSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -10,7 +10,7 @@ use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_placement::Verdict;
 use polyvirt_plan::Reason;
 use polyvirt_plan::image::reads_claims;
-use polyvirt_plan::sharing::{Foreign, Labels, NAME_LABEL};
+use polyvirt_plan::sharing::{Foreign, Labels, NAME_LABEL, Sharing};
 
 use super::pass::{Pass, Stop};
 use crate::novacron::lower::{ImageSource, LowerError};
@@ -85,10 +85,15 @@ impl Pass<'_> {
         let own = self.key.namespace();
         let all = stores.namespaces.labels();
         let labels = all.as_ref().and_then(|all| all.get(own));
+        let sharing = self.controller.engine.sharing;
         let (mut open, mut closed) = (Vec::new(), Vec::new());
         for key in providers {
+            if stores.namespaces.is_terminating(key.namespace()) {
+                closed.push(obstacle(key, "is in a namespace that is being deleted"));
+                continue;
+            }
             let found = stores.providers.get(key);
-            match found.and_then(|p| closed_to(&p, key, own, labels)) {
+            match found.and_then(|p| closed_to(&p, key, (own, labels), sharing)) {
                 Some(why) => closed.push(obstacle(key, why)),
                 None => open.push(key.clone()),
             }
@@ -157,19 +162,21 @@ fn obstacle(provider: &ObjectKey, why: &str) -> Obstacle {
 fn closed_to(
     provider: &infra::Provider,
     key: &ObjectKey,
-    namespace: &str,
-    labels: Option<&Labels>,
+    (namespace, labels): (&str, Option<&Labels>),
+    sharing: Sharing,
 ) -> Option<&'static str> {
     if provider.metadata.deletion_timestamp.is_some() {
         return Some("is being deleted");
     }
-    let selector = provider.spec.consumer_namespace_selector.clone();
-    let selector = selector.filter(|_| key.namespace() != namespace)?;
+    if key.namespace() == namespace {
+        return None;
+    }
     let shared = Foreign {
         field: "spec.providerRef",
         kind: "Provider",
         name: key.to_string(),
-        selector,
+        selector: provider.spec.consumer_namespace_selector.clone(),
+        sharing,
     };
     if labels.is_none() && shared.asks_for_labels() {
         return None;
@@ -232,10 +239,13 @@ mod tests {
         let gold = Labels::from([("tenant".to_owned(), "gold".to_owned())]);
         let by =
             |labels: Value| json!({"spec": {"consumerNamespaceSelector": {"matchLabels": labels}}});
+        let everyone = json!({"spec": {"consumerNamespaceSelector": {}}});
         let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         let name = |name: &str| by(json!({ NAME_LABEL: name }));
         let table = [
-            (json!({}), "team", None, true),
+            (json!({}), "team", None, false),
+            (json!({}), "platform", None, true),
+            (everyone, "team", None, true),
             (going, "team", None, false),
             (by(json!({"tenant": "gold"})), "team", Some(&gold), true),
             (by(json!({"tenant": "tin"})), "team", Some(&gold), false),
@@ -245,9 +255,12 @@ mod tests {
             (name("other"), "team", None, false),
         ];
         for (change, namespace, labels, open) in table {
-            let found = closed_to(&provider(change.clone()), &key, namespace, labels);
+            let provider = provider(change.clone());
+            let found = closed_to(&provider, &key, (namespace, labels), Sharing::Closed);
             assert_eq!(found.is_none(), open, "{change} {namespace}");
         }
+        let found = closed_to(&provider(json!({})), &key, ("team", None), Sharing::Open);
+        assert_eq!(found, None, "as before");
     }
 
     #[test]

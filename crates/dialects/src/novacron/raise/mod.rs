@@ -105,9 +105,9 @@ fn phase_of(facts: &Facts<'_>) -> &'static str {
 
 const fn by_power(status: &infra::VirtualMachineStatus) -> &'static str {
     match status.power_state {
-        Some(PowerState::On | PowerState::Paused) => phase::RUNNING,
+        Some(PowerState::On | PowerState::Paused | PowerState::Suspended) => phase::RUNNING,
         Some(PowerState::Off | PowerState::OffGraceful) => phase::STOPPED,
-        None => phase::PENDING,
+        Some(PowerState::Unknown) | None => phase::PENDING,
     }
 }
 

@@ -127,7 +127,7 @@ fn phase_of_vm(vm: &VirtualMachine) -> &'static str {
         Some(VMPhase::Running) => phase::RUNNING,
         Some(VMPhase::Stopped) => phase::STOPPED,
         Some(VMPhase::Reconfiguring | VMPhase::Migrating) => match status.power_state {
-            Some(PowerState::On | PowerState::Paused) => phase::RUNNING,
+            Some(PowerState::On | PowerState::Paused | PowerState::Suspended) => phase::RUNNING,
             _ => phase::STOPPED,
         },
         Some(VMPhase::Deleting) => phase::TERMINATING,

@@ -14,6 +14,7 @@ use crate::runtime::vm_index::Target;
 impl Listener for Dispatcher {
     fn standing(&self, link: &Link) {
         self.wake(Kind::Provider, &link.key, Urgency::Event);
+        self.wake_hosts_of(&link.key);
         self.wake_snapshots_on(&link.key);
         self.wake_moves();
         match link.view().standing {

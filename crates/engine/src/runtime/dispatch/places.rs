@@ -41,6 +41,7 @@ impl Dispatcher {
         for vm in self.stores.unplaced.take(&provider_of(any)) {
             self.wake_vm(&vm, Urgency::Background);
         }
+        self.wake_hosts_of(&provider_of(any));
         if let Some(policy) = &any.spec.placement_ref {
             let own = any.metadata.namespace.as_deref().unwrap_or_default();
             self.wake_later(Kind::VMPlacementPolicy, &ObjectKey::new(own, &policy.name));

@@ -10,6 +10,7 @@ use kube::{Api, Client, Resource};
 use polyvirt_api::infra::VirtualMachine;
 use polyvirt_engine::manager::Config;
 use polyvirt_engine::metrics::Metrics;
+use polyvirt_plan::sharing::Sharing;
 use polyvirt_provider_mock::{Mock, MockConfig};
 use polyvirt_testkit::{ControlPlane, namespace};
 use prometheus_client::encoding::text::encode;
@@ -116,6 +117,11 @@ impl World {
     /// The manager looks after this namespace too.
     pub fn also_manages(&mut self, namespace: &str) {
         self.config.namespaces.push(namespace.to_owned());
+    }
+
+    /// Providers, classes and images without a selector are for all namespaces.
+    pub const fn shares_all(&mut self) {
+        self.config.sharing = Sharing::Open;
     }
 
     /// The manager looks after all namespaces. For a control plane that the world has for itself.

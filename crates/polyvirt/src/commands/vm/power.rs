@@ -86,7 +86,19 @@ fn undone_by_others(vm: &VirtualMachine, wanted: PowerState) -> Option<PowerStat
     let status = vm.status.as_ref()?;
     let seen = status.observed_generation >= vm.metadata.generation && status.operation.is_none();
     let differs = is_up(declared) == is_up(wanted) && !is(status.power_state, wanted);
-    status.power_state.filter(|_| seen && differs)
+    status
+        .power_state
+        .filter(|_| seen && differs)
+        .and_then(declarable)
+}
+
+/// The same as a spec may declare it; `None` where nothing is known.
+const fn declarable(power: PowerState) -> Option<PowerState> {
+    match power {
+        PowerState::Suspended => Some(PowerState::Paused),
+        PowerState::Unknown => None,
+        other => Some(other),
+    }
 }
 
 /// Declares what is, and waits until the manager has noted it: from then on another declaration is a change.
@@ -209,7 +221,10 @@ fn reached(vm: &VirtualMachine, generation: Option<i64>, wanted: PowerState) -> 
 }
 
 const fn is_up(power: PowerState) -> bool {
-    matches!(power, PowerState::On | PowerState::Paused)
+    matches!(
+        power,
+        PowerState::On | PowerState::Paused | PowerState::Suspended
+    )
 }
 
 fn is(power: Option<PowerState>, wanted: PowerState) -> bool {

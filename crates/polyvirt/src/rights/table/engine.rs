@@ -99,6 +99,19 @@ pub const ROOMS: &[Room] = &[
         ],
     },
     Room {
+        path: "engine/src/host",
+        why: "hosts of Providers and groups of them, which the scheduler goes by",
+        rights: &[
+            Right::new(Role::Work, INFRA, &["hosts", "hostpools"], &[List, Watch]),
+            Right::new(
+                Role::Work,
+                INFRA,
+                &["hosts/status", "hostpools/status"],
+                &[Patch],
+            ),
+        ],
+    },
+    Room {
         path: "engine/src/runtime/events.rs",
         why: "events of all kinds, beside the object that they are about",
         rights: &[Right::new(Role::Work, CORE, &["events"], &[Create, Patch])],

@@ -31,6 +31,7 @@ pub fn profile() -> Profile {
             checksum_type: String::new(),
             storage_hint: String::new(),
             pull: Pull::default(),
+            identity: None,
         }),
         patience: patience(),
         interval: Duration::from_millis(50),

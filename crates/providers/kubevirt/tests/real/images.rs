@@ -32,6 +32,7 @@ fn of(origin: ImageOrigin) -> PrepareImage {
         checksum_type: String::new(),
         storage_hint: String::new(),
         pull: Pull::default(),
+        identity: None,
     }
 }
 

@@ -138,6 +138,7 @@ async fn a_vm_image_is_judged_by_its_own_namespace() {
         checksum_type: String::new(),
         storage_hint: String::new(),
         pull: Pull::default(),
+        identity: None,
     };
     for reader in [lab.namespace.as_str(), ""] {
         let refused = lab.provider.image_prepare(image(reader)).await;

@@ -187,6 +187,7 @@ async fn prepared(provider: &Libvirt, url: &str, format: &str) -> Result<()> {
         storage_hint: String::new(),
         pull: Pull::default(),
         target_name: "image".to_owned(),
+        identity: None,
     };
     let Some(task) = provider.image_prepare(request).await?.task else {
         return Ok(());

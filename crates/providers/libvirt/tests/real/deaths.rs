@@ -220,6 +220,7 @@ async fn images(lab: &Lab, moment: Duration) {
         storage_hint: String::new(),
         pull: Pull::default(),
         target_name: "image".to_owned(),
+        identity: None,
     };
     let before = lab.host.volumes("default");
     survives(lab, "image", moment, async || {

@@ -128,6 +128,7 @@ async fn an_image_comes_out_of_a_registry_and_a_tag_that_moves_is_seen_when_aske
         checksum_type: String::new(),
         storage_hint: String::new(),
         pull,
+        identity: None,
     };
     let first = prepared(&lab, request(Pull::IfNotPresent)).await;
     registry.disk("team/disk", "1", &disk(folder.path(), "3M"));

@@ -15,6 +15,7 @@ fn image(name: &str, url: &str) -> PrepareImage {
         checksum_type: String::new(),
         storage_hint: String::new(),
         pull: Pull::default(),
+        identity: None,
     }
 }
 

@@ -34,6 +34,7 @@ fn profile() -> Profile {
             checksum_type: String::new(),
             storage_hint: String::new(),
             pull: Pull::default(),
+            identity: None,
         }),
         patience: Duration::from_secs(240),
         interval: Duration::from_millis(200),

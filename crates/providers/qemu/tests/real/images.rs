@@ -36,6 +36,7 @@ fn request(origin: ImageOrigin) -> PrepareImage {
         checksum_type: "sha256".to_owned(),
         storage_hint: String::new(),
         pull: Pull::default(),
+        identity: None,
     }
 }
 

@@ -25,6 +25,7 @@ fn request(registry: &Registry, image: &str, secret: Option<&str>, pull: Pull) -
         checksum_type: String::new(),
         storage_hint: String::new(),
         pull,
+        identity: None,
     }
 }
 
