@@ -32,6 +32,7 @@ fn step(desired: &Desired, shape: Option<Shape>, options: Option<String>) -> Ste
             power: Some(DesiredPower::On),
             shape,
             options,
+            ..Applied::default()
         },
         ..Record::default()
     };

@@ -11,6 +11,7 @@ pub mod guard;
 pub mod observations;
 pub mod rate;
 pub mod session;
+mod sources;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use polyvirt_api::infra::PlacementStatus;
-use polyvirt_contract::model::{CreateVm, VmState};
+use polyvirt_contract::model::{CreateVm, Firmware, VmState};
 use polyvirt_contract::{Capabilities, Extension, Features, Identity, RequestId, TaskId, VmId};
+use serde_json::json;
 
-use crate::image;
+use crate::digest;
+use crate::honoured::once::Declared;
 use crate::problem::Problem;
 use crate::virtual_machine::hooks::{Hooks, Runs};
 use crate::virtual_machine::revert::{RevertWish, Reverted};
@@ -197,6 +199,10 @@ pub struct Applied {
     /// A digest of the options that only the hypervisor understands, as they were sent last. The VM does not show them, so this is
     /// kept while a change is under way, and what is not sure is sent again.
     pub options: Option<String>,
+    /// What its disk was created from, for people.
+    pub image: Option<String>,
+    /// Digests of the fields that are read once, as they were then: see [`crate::honoured::once`].
+    pub created: Declared,
 }
 
 /// The parts of a VM that can be changed after it was created.
@@ -326,11 +332,29 @@ impl Desired {
             return None;
         }
         let secure = class.security.as_ref().is_some_and(|s| s.secure_boot);
+        Some(digest::of(&json!({
+            "extraConfig": class.extra_config,
+            "uefi": class.firmware == Firmware::Uefi,
+            "secureBoot": secure,
+            "tags": self.vm.tags,
+        })))
+    }
+
+    /// Whether these are the options that were sent, by the digest that was stored then. The form of earlier releases counts too,
+    /// so that an upgrade sends nothing.
+    pub fn has_options(&self, stored: Option<&str>) -> bool {
+        stored == self.options().as_deref()
+            || stored.is_some_and(|s| digest::is_legacy(s) && s == self.legacy_options())
+    }
+
+    fn legacy_options(&self) -> String {
+        let class = &self.vm.class;
+        let secure = class.security.as_ref().is_some_and(|s| s.secure_boot);
         let mut text = format!("{:?} {:?} {secure}", class.extra_config, class.firmware);
         if !self.vm.tags.is_empty() {
             let _ = write!(text, " {:?}", self.vm.tags);
         }
-        Some(image::digest(&text))
+        digest::legacy(&text)
     }
 
     /// The parts that can be changed later, in a form that can be compared and stored.
