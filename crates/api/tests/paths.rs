@@ -44,10 +44,17 @@ fn is_test(path: &Path) -> bool {
 
 /// The text literals of a file, without its tests and comments.
 fn literals(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
     let lines = code.lines().filter(|l| !l.trim_start().starts_with("//"));
     let code = lines.collect::<Vec<_>>().join("\n").replace("\\\"", "'");
-    code.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+    code.split('"')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The paths in a text, each with the text before and after it.
@@ -113,8 +120,8 @@ fn advised<'a>(before: &str, after: &'a str) -> Option<&'a str> {
     let set = before.to_ascii_lowercase().ends_with("set ");
     let rest = after.strip_prefix(" to ").filter(|_| set)?;
     let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
-    let is_value = word.starts_with(|c: char| c.is_ascii_uppercase())
-        || ["true", "false"].contains(&word);
+    let is_value =
+        word.starts_with(|c: char| c.is_ascii_uppercase()) || ["true", "false"].contains(&word);
     is_value.then_some(word)
 }
 

@@ -167,14 +167,24 @@ mod tests {
             let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
             let mut found = Vec::new();
             let crd = json!(crd);
-            leaves("spec".to_owned(), crd.pointer(spec).expect("a spec"), &mut found);
+            leaves(
+                "spec".to_owned(),
+                crd.pointer(spec).expect("a spec"),
+                &mut found,
+            );
             let never = fields.never.iter().map(|n| n.path);
             let listed: Vec<_> = fields.acts.iter().copied().chain(never).collect();
             for (leaf, _) in &found {
                 assert!(listed.iter().any(|p| covers(p, leaf)), "{leaf} of {name}");
             }
-            for path in listed.into_iter().chain(fields.sometimes.iter().map(|s| s.0)) {
-                assert!(found.iter().any(|(leaf, _)| covers(path, leaf)), "{path} of {name}");
+            for path in listed
+                .into_iter()
+                .chain(fields.sometimes.iter().map(|s| s.0))
+            {
+                assert!(
+                    found.iter().any(|(leaf, _)| covers(path, leaf)),
+                    "{path} of {name}"
+                );
             }
             seen += 1;
         }

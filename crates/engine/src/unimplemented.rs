@@ -53,7 +53,10 @@ async fn report(cluster: &dyn Cluster, kind: Kind, object: &DynamicObject) {
     let Some((status, note)) = status(kind, object, Timestamp::now()) else {
         return;
     };
-    let key = Key::new(kind, ObjectKey::new(&object.namespace().unwrap_or_default(), &object.name_any()));
+    let key = Key::new(
+        kind,
+        ObjectKey::new(&object.namespace().unwrap_or_default(), &object.name_any()),
+    );
     let body = status_body(&key, &status);
     loop {
         match cluster.patch(&key, Patch::Status(body.clone())).await {
@@ -91,7 +94,9 @@ fn status(kind: Kind, object: &DynamicObject, now: Timestamp) -> Option<(Value, 
     if list == before && observed == generation {
         return None;
     }
-    let is_new = before.iter().all(|c| c.reason != Reason::NotImplemented.as_str());
+    let is_new = before
+        .iter()
+        .all(|c| c.reason != Reason::NotImplemented.as_str());
     let note = is_new.then(|| Note::warning(Reason::NotImplemented, message));
     let status = json!({"observedGeneration": generation, "conditions": list});
     Some((status, note))
@@ -103,7 +108,9 @@ fn message(kind: Kind) -> String {
         _ => "Create a VirtualMachine from the image of the source",
     };
     let name = kind.name();
-    format!("This version does not implement {name}: no VM is created. {instead}, and delete this object")
+    format!(
+        "This version does not implement {name}: no VM is created. {instead}, and delete this object"
+    )
 }
 
 #[cfg(test)]

@@ -77,14 +77,18 @@ mod tests {
     #[test]
     fn digests_are_the_same_in_every_build() {
         assert_eq!(of(&json!({})), "v1:74234e98afe7498f");
-        assert_eq!(of(&json!({"b": [1, "x"], "a": {"c": true}})), "v1:7a6b78591af835d1");
+        assert_eq!(
+            of(&json!({"b": [1, "x"], "a": {"c": true}})),
+            "v1:7a6b78591af835d1"
+        );
         assert_eq!(legacy("x"), "af63f54c86021707");
     }
 
     #[test]
     fn what_says_nothing_does_not_count_and_order_neither() {
         let bare = of(&json!({"a": 1, "b": {"c": "x"}}));
-        let full = of(&json!({"b": {"d": null, "c": "x", "e": false}, "f": [], "g": {"h": ""}, "a": 1}));
+        let full =
+            of(&json!({"b": {"d": null, "c": "x", "e": false}, "f": [], "g": {"h": ""}, "a": 1}));
         assert_eq!(bare, full);
         assert_ne!(bare, of(&json!({"a": 1, "b": {"c": "y"}})));
         assert_ne!(of(&json!(["", "a"])), of(&json!(["a", ""])));

@@ -55,7 +55,8 @@ fn idle(provider: &Provider, old: Option<&Provider>) -> Vec<String> {
     let mode = honoured::mode(provider, old);
     let found = honoured::ignored(provider, mode, reported.as_ref());
     let told = found.iter();
-    told.map(|field| format!("{field}: the field has no effect")).collect()
+    told.map(|field| format!("{field}: the field has no effect"))
+        .collect()
 }
 
 fn mode(provider: &Provider) -> RuntimeMode {

@@ -26,7 +26,14 @@ pub fn in_fields_of(message: &str, table: &[(&str, &str)]) -> String {
 /// Where the next path begins: at a word, not inside one.
 fn begin(text: &str) -> Option<usize> {
     const ROOTS: [&str; 3] = ["spec.", "class.", "network."];
-    let starts = |at: usize| ROOTS.iter().any(|root| text[at..].starts_with(root));
+    // A full stop after the word "class" ends a sentence.
+    let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_ascii_lowercase());
+    let starts = |at: usize| {
+        let mut rests = ROOTS
+            .iter()
+            .filter_map(|root| text[at..].strip_prefix(root));
+        rests.any(goes_on)
+    };
     let mut inside = false;
     for (at, c) in text.char_indices() {
         if !inside && starts(at) {
@@ -94,8 +101,15 @@ mod tests {
                 "These have no effect: spec.template.spec.image.source (read at creation), spec.template.spec.networks[eth0].ipAddress. Revert",
             ),
             ("See spec.image.", "See spec.template.spec.image.source."),
-            ("spec.imagePullPolicy and prefix-spec.image", "spec.imagePullPolicy and prefix-spec.image"),
-            ("spec.template.spec.userData: x", "spec.template.spec.userData: x"),
+            (
+                "spec.imagePullPolicy and prefix-spec.image",
+                "spec.imagePullPolicy and prefix-spec.image",
+            ),
+            (
+                "spec.template.spec.userData: x",
+                "spec.template.spec.userData: x",
+            ),
+            ("Not in this network. Try", "Not in this network. Try"),
             ("Größe: spec.networks", "Größe: spec.template.spec.networks"),
         ] {
             assert_eq!(in_fields_of(ours, &TABLE), theirs);

@@ -10,6 +10,7 @@ pub mod addresses;
 pub mod guard;
 pub mod observations;
 pub mod rate;
+mod remembered;
 pub mod session;
 mod sources;
 

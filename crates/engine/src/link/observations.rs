@@ -1,6 +1,6 @@
 //! What a provider has told about its VMs: the newest word of each, whatever the order in which the words came.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +10,9 @@ use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{Identity, TaskId, VmId};
 
 use super::addresses::Addresses;
+use super::remembered::Remembered;
 use super::sources::{Source, Sources, Taken, merged};
 use crate::runtime::key::ObjectKey;
-
-/// How many ended tasks and deleted VMs are remembered. More than can be in flight at once.
-const REMEMBERED: usize = 4096;
 
 /// How long a stream may be silent about a task before the provider is asked: it may have forgotten the task.
 pub const TASK_SILENCE: Duration = Duration::from_secs(60);
@@ -188,7 +186,10 @@ impl Observations {
     /// As [`Self::answer`], if nothing was sent to the VM since the list: what the answer does not tell is as the list told it.
     /// Returns the VM as it is known now.
     pub fn confirm(&mut self, state: VmState) -> VmState {
-        let listed = self.vms.get(&state.id).filter(|_| !self.is_described(&state.id));
+        let listed = self
+            .vms
+            .get(&state.id)
+            .filter(|_| !self.is_described(&state.id));
         let known = match listed {
             Some(list) if state.revision == 0 && list.revision == 0 => merged(&state, list),
             _ => state,
@@ -365,46 +366,6 @@ impl Observations {
         let state = self.tasks.take(task)?;
         self.waiting.remove(task);
         Some(state)
-    }
-}
-
-/// A map that forgets its oldest entries.
-struct Remembered<K, V> {
-    map: HashMap<K, V>,
-    order: VecDeque<K>,
-}
-
-impl<K, V> Default for Remembered<K, V> {
-    fn default() -> Self {
-        Self {
-            map: HashMap::new(),
-            order: VecDeque::new(),
-        }
-    }
-}
-
-impl<K: Clone + Eq + std::hash::Hash, V> Remembered<K, V> {
-    fn get(&self, key: &K) -> Option<&V> {
-        self.map.get(key)
-    }
-
-    fn put(&mut self, key: K, value: V) {
-        if self.map.insert(key.clone(), value).is_none() {
-            self.order.push_back(key);
-        }
-        while self.order.len() > REMEMBERED {
-            if let Some(oldest) = self.order.pop_front() {
-                self.map.remove(&oldest);
-            }
-        }
-    }
-
-    fn take(&mut self, key: &K) -> Option<V> {
-        self.map.remove(key)
-    }
-
-    fn forget(&mut self, key: &K) {
-        self.map.remove(key);
     }
 }
 

@@ -59,7 +59,8 @@ pub struct Sources(HashMap<VmId, Words>);
 impl Sources {
     /// Forgets VMs that are not there any more.
     pub fn keep(&mut self, is_there: impl Fn(&VmId) -> bool) {
-        self.0.retain(|id, words| is_there(id) || words.doubt != Doubt::None);
+        self.0
+            .retain(|id, words| is_there(id) || words.doubt != Doubt::None);
     }
 
     /// The VM is not there any more.
@@ -71,7 +72,10 @@ impl Sources {
     pub fn described(&mut self, vm: &VmState) {
         let words = self.0.entry(vm.id.clone()).or_default();
         words.newest = Source::Describe;
-        let agrees = words.list.as_ref().is_none_or(|list| differences(vm, list).is_empty());
+        let agrees = words
+            .list
+            .as_ref()
+            .is_none_or(|list| differences(vm, list).is_empty());
         if agrees {
             words.doubt = Doubt::None;
         }
@@ -90,10 +94,10 @@ impl Sources {
         }
         if differences(known, vm).is_empty() {
             words.doubt = Doubt::None;
-            return match merged(known, vm) == *known {
-                true => Taken::Known,
-                false => Taken::Beside,
-            };
+            if merged(known, vm) == *known {
+                return Taken::Known;
+            }
+            return Taken::Beside;
         }
         let (next, taken) = match words.doubt {
             Doubt::None => (Doubt::Once, Taken::Doubtful),
@@ -143,13 +147,21 @@ fn differences(answer: &VmState, list: &VmState) -> Vec<String> {
     };
     let unknown = |vm: &VmState| vm.power == PowerState::Unknown;
     if answer.power != list.power && !unknown(answer) && !unknown(list) {
-        put("power", answer.power.wire().to_owned(), list.power.wire().to_owned());
+        put(
+            "power",
+            answer.power.wire().to_owned(),
+            list.power.wire().to_owned(),
+        );
     }
     if told(answer.cpu.into(), list.cpu.into()) {
         put("cpu", answer.cpu.to_string(), list.cpu.to_string());
     }
     if told(answer.memory_mib, list.memory_mib) {
-        put("memoryMiB", answer.memory_mib.to_string(), list.memory_mib.to_string());
+        put(
+            "memoryMiB",
+            answer.memory_mib.to_string(),
+            list.memory_mib.to_string(),
+        );
     }
     if let (Some(a), Some(b)) = (&answer.disks, &list.disks)
         && a.len() != b.len()

@@ -3,8 +3,8 @@
 use polyvirt_api::infra::{LocalRef, PlacementStats, VMPlacementPolicy, VMPlacementPolicyStatus};
 use polyvirt_placement::{Subject, policy};
 use polyvirt_plan::Reason;
-use polyvirt_plan::honoured::kinds::PLACEMENT_POLICY;
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
+use polyvirt_plan::honoured::kinds::PLACEMENT_POLICY;
 
 use super::{Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
@@ -129,7 +129,11 @@ fn ready(key: &ObjectKey, policy: &VMPlacementPolicy) -> Finding {
         );
     }
     let spec = serde_json::to_value(&policy.spec).unwrap_or_default();
-    let idle: Vec<_> = PLACEMENT_POLICY.idle(&spec).iter().map(|n| n.path).collect();
+    let idle: Vec<_> = PLACEMENT_POLICY
+        .idle(&spec)
+        .iter()
+        .map(|n| n.path)
+        .collect();
     if idle.is_empty() {
         return Finding::new(
             kind::READY,

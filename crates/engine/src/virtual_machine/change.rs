@@ -132,10 +132,15 @@ impl Pass<'_> {
         if drift.is_empty() || drift != self.memo.corrected {
             return None;
         }
-        let named: Vec<_> = drift.iter().map(|d| format!("{} {}", d.field, d.found)).collect();
+        let named: Vec<_> = drift
+            .iter()
+            .map(|d| format!("{} {}", d.field, d.found))
+            .collect();
         let what = named.join(", ");
         if self.memo.contradiction.as_ref() != Some(&what) {
-            let text = format!("The provider contradicts itself: it accepted the correction of this VM, and still reports {what}. It is not sent again before something changes; report this to the authors of the provider");
+            let text = format!(
+                "The provider contradicts itself: it accepted the correction of this VM, and still reports {what}. It is not sent again before something changes; report this to the authors of the provider"
+            );
             self.notes
                 .push(Note::warning(Reason::ProviderContradicts, text));
             self.memo.contradiction = Some(what);

@@ -48,7 +48,9 @@ impl Pass<'_> {
             return;
         }
         if let Some(what) = &found {
-            let text = format!("The provider contradicts itself about this VM: {what}. What Describe says counts; report this to the authors of the provider");
+            let text = format!(
+                "The provider contradicts itself about this VM: {what}. What Describe says counts; report this to the authors of the provider"
+            );
             self.notes
                 .push(Note::warning(Reason::ProviderContradicts, text));
         }

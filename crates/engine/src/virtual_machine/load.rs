@@ -8,11 +8,11 @@ use polyvirt_api::infra::{
 };
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::{Capabilities, Extension, Identity};
+use polyvirt_plan::honoured::{self, once};
 use polyvirt_plan::snapshot::desired::keeps_vm;
 use polyvirt_plan::virtual_machine::desired::{References, resolve};
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{Claim, Desired, Operation, OperationKind, Record, record};
-use polyvirt_plan::honoured::{self, once};
 use polyvirt_plan::{Problem, Reason};
 
 use super::pass::{Pass, Reach, Ready, Seen, reach};

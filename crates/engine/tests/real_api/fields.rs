@@ -19,7 +19,9 @@ use crate::support::{World, provider, template, vm};
 const HONOURED: &str = "FieldsHonoured";
 
 fn names<'a>(field: &'a str) -> impl Fn(&VirtualMachine) -> bool + 'a {
-    move |vm| condition(vm, HONOURED).is_some_and(|c| c.status == "False" && c.message.contains(field))
+    move |vm| {
+        condition(vm, HONOURED).is_some_and(|c| c.status == "False" && c.message.contains(field))
+    }
 }
 
 fn is_honoured(vm: &VirtualMachine) -> bool {
@@ -35,26 +37,52 @@ async fn an_edit_that_comes_too_late_is_reported_until_it_is_reverted_also_after
     let (mut world, mock) = World::furnished("late-edits", MockConfig::default()).await;
     world.create(template("other")).await;
     let user_data = |text: &str| json!({"userData": {"cloudInit": {"inline": text}}});
-    world.create(vm("web").spec(user_data("#cloud-config"))).await;
+    world
+        .create(vm("web").spec(user_data("#cloud-config")))
+        .await;
     let made = world.vm("web", "runs", is_honoured).await;
     let first = image(&made).expect("its image is known").to_owned();
     let before = made.spec.image_ref.clone().expect("an image").name;
     assert_eq!(first, before);
 
-    world.edit_spec("web", json!({"imageRef": {"name": "other"}})).await;
-    let edited = world.vm("web", "says it", names("spec.imageRef (read at creation)")).await;
+    world
+        .edit_spec("web", json!({"imageRef": {"name": "other"}}))
+        .await;
+    let edited = world
+        .vm("web", "says it", names("spec.imageRef (read at creation)"))
+        .await;
     assert_eq!(image(&edited), Some(first.as_str()));
-    world.edit_spec("web", user_data("#cloud-config\nhostname: x")).await;
-    world.vm("web", "says it", names("spec.userData (read at the first boot)")).await;
+    world
+        .edit_spec("web", user_data("#cloud-config\nhostname: x"))
+        .await;
+    world
+        .vm(
+            "web",
+            "says it",
+            names("spec.userData (read at the first boot)"),
+        )
+        .await;
 
     world.stop().await;
-    world.edit_spec("web", json!({"placement": {"nodeSelector": {"disk": "ssd"}}})).await;
+    world
+        .edit_spec(
+            "web",
+            json!({"placement": {"nodeSelector": {"disk": "ssd"}}}),
+        )
+        .await;
     world.start().await;
-    let all = world.vm("web", "says it", names("spec.placement.nodeSelector")).await;
+    let all = world
+        .vm("web", "says it", names("spec.placement.nodeSelector"))
+        .await;
     assert!(names("spec.imageRef")(&all));
     assert_eq!(mock.vms().len(), 1);
 
-    world.edit_spec("web", json!({"imageRef": {"name": before}, "placement": null})).await;
+    world
+        .edit_spec(
+            "web",
+            json!({"imageRef": {"name": before}, "placement": null}),
+        )
+        .await;
     world.edit_spec("web", user_data("#cloud-config")).await;
     world.vm("web", "is honoured again", is_honoured).await;
 }
@@ -79,7 +107,10 @@ async fn fields_of_a_provider_that_do_not_act_are_named() {
         .await;
     let message = &condition(&found, HONOURED).expect("there").message;
     assert!(message.contains("spec.runtime.logLevel"), "{message}");
-    assert!(message.contains("spec.connectionPooling.maxConnections"), "{message}");
+    assert!(
+        message.contains("spec.connectionPooling.maxConnections"),
+        "{message}"
+    );
     assert!(!message.contains("spec.defaults.network"), "{message}");
 }
 
@@ -93,7 +124,10 @@ async fn ready<K: Object>(world: &World, name: &str) -> Value {
         let list = status["conditions"].as_array().cloned().unwrap_or_default();
         let ready = list.into_iter().find(|c| c["type"] == "Ready");
         if let Some(ready) = ready {
-            assert_eq!(status["observedGeneration"], found["metadata"]["generation"]);
+            assert_eq!(
+                status["observedGeneration"],
+                found["metadata"]["generation"]
+            );
             return ready;
         }
         assert!(Instant::now() < until, "no condition: {found}");
@@ -155,7 +189,10 @@ async fn nothing_more(mock: &Mock, most: u64) {
 async fn a_provider_that_contradicts_itself_is_reported_once_and_nothing_is_corrected() {
     let (world, mock) = contradicted("contradicts", Describes::Truth).await;
     let told = world.told("web", Reason::ProviderContradicts).await;
-    assert!(told.message.contains("cpu (Describe: 2, ListVMs: 1)"), "{told:?}");
+    assert!(
+        told.message.contains("cpu (Describe: 2, ListVMs: 1)"),
+        "{told:?}"
+    );
     nothing_more(&mock, 0).await;
     world.vm("web", "runs", runs).await;
     let events = world.events("web").await;

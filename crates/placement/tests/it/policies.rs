@@ -1,7 +1,7 @@
 //! VMPlacementPolicies as people write them.
 
 use polyvirt_api::infra::VMPlacementPolicySpec;
-use polyvirt_placement::policy::{lower};
+use polyvirt_placement::policy::lower;
 use polyvirt_placement::{Placed, Reason, Request, Subject, Topology};
 use serde_json::{Value, json};
 

@@ -50,5 +50,7 @@ pub fn warning(root: &str, edited: &Edited) -> String {
     let path = edited.path.strip_prefix("spec");
     let path = path.map_or_else(|| edited.path.clone(), |rest| format!("{root}{rest}"));
     let when = edited.moment.explanation();
-    format!("{path}: the edit has no effect on this VM, which exists ({when}); condition FieldsHonoured reports it until it is reverted")
+    format!(
+        "{path}: the edit has no effect on this VM, which exists ({when}); condition FieldsHonoured reports it until it is reverted"
+    )
 }

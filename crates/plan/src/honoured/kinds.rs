@@ -75,7 +75,8 @@ const NO_INVENTORY: &str = "no provider reports what to compare it with";
 const OFF: &[&str] = &["false"];
 const AS_IT_IS: &str = "images are stored as they are";
 const HYPERVISOR: &str = "the provider decides";
-const DISKS: &str = "it concerns disks that are carried to another Provider, which this version does not do";
+const DISKS: &str =
+    "it concerns disks that are carried to another Provider, which this version does not do";
 
 /// VMImage.
 pub const IMAGE: Fields = Fields {
@@ -133,9 +134,15 @@ pub const SNAPSHOT: Fields = Fields {
         "snapshots are stored by the hypervisor",
     )],
     sometimes: &[
-        ("spec.schedule", "enabled on an object that has taken a snapshot"),
+        (
+            "spec.schedule",
+            "enabled on an object that has taken a snapshot",
+        ),
         ("spec.retentionPolicy.maxCount", "without a schedule"),
-        ("spec.snapshotConfig.quiesce", "on a provider without extensions"),
+        (
+            "spec.snapshotConfig.quiesce",
+            "on a provider without extensions",
+        ),
     ],
 };
 
@@ -190,8 +197,14 @@ pub const PLACEMENT_POLICY: Fields = Fields {
         enabled("spec.affinity.datastoreAffinity", NO_INVENTORY),
         enabled("spec.antiAffinity.datastoreAntiAffinity", NO_INVENTORY),
         set("spec.securityConstraints.isolationLevel", NO_INVENTORY),
-        set("spec.securityConstraints.allowedSecurityGroups", NO_INVENTORY),
-        set("spec.securityConstraints.deniedSecurityGroups", NO_INVENTORY),
+        set(
+            "spec.securityConstraints.allowedSecurityGroups",
+            NO_INVENTORY,
+        ),
+        set(
+            "spec.securityConstraints.deniedSecurityGroups",
+            NO_INVENTORY,
+        ),
     ],
     sometimes: &[],
 };

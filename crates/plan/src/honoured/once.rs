@@ -113,7 +113,11 @@ pub fn declared(
     networks: &[(usize, &VMNetworkAttachmentSpec)],
 ) -> Declared {
     let roots = Roots::of(vm, class, networks);
-    let cards: BTreeMap<_, _> = networks.iter().map(|(i, _)| *i).zip(&roots.networks).collect();
+    let cards: BTreeMap<_, _> = networks
+        .iter()
+        .map(|(i, _)| *i)
+        .zip(&roots.networks)
+        .collect();
     let mut found = Declared::new();
     for row in ONCE {
         match row.path.strip_suffix("[]") {
@@ -127,7 +131,11 @@ pub fn declared(
 /// The digest of a field or group; `None` if nothing of it is in use.
 fn whole(path: &str, roots: &Roots) -> Option<String> {
     let (root, rest) = path.split_once('.')?;
-    let tree = if root == "class" { &roots.class } else { &roots.spec };
+    let tree = if root == "class" {
+        &roots.class
+    } else {
+        &roots.spec
+    };
     let under = |field: &str| covers(path, field);
     if !FIELDS.iter().any(|field| under(field.path)) {
         let value = digest::canonical(values(tree, rest).first().copied()?.clone());
@@ -197,9 +205,8 @@ pub fn edited(created: &Declared, declared: &Declared) -> Vec<Edited> {
         match row.path.strip_suffix("[]") {
             Some(list) => {
                 let both = of_list(created, list);
-                let both = both.filter(|(key, before)| {
-                    declared.get(*key).is_some_and(|now| now != *before)
-                });
+                let both = both
+                    .filter(|(key, before)| declared.get(*key).is_some_and(|now| now != *before));
                 found.extend(both.map(|(key, _)| row.edited(key)));
             }
             None if created.get(row.path) != declared.get(row.path) => {
@@ -225,7 +232,9 @@ fn of_list<'d>(
     list: &str,
 ) -> impl Iterator<Item = (&'d String, &'d String)> {
     let begin = format!("{list}[");
-    declared.iter().filter(move |(key, _)| key.starts_with(&begin))
+    declared
+        .iter()
+        .filter(move |(key, _)| key.starts_with(&begin))
 }
 
 /// The VM was found as declared: entries of lists that came are taken up, those that went are forgotten.
@@ -281,5 +290,8 @@ fn source_name(source: &VMImageSource) -> String {
     }
     let tree = serde_json::to_value(source).unwrap_or_default();
     let first = tree.as_object().and_then(|members| members.keys().next());
-    first.map_or_else(|| "spec.image".to_owned(), |kind| format!("spec.image.{kind}"))
+    first.map_or_else(
+        || "spec.image".to_owned(),
+        |kind| format!("spec.image.{kind}"),
+    )
 }

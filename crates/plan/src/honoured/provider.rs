@@ -37,7 +37,8 @@ const OURS: Needs = Needs::Mode(&[
     RuntimeMode::Process,
     RuntimeMode::InProcess,
 ]);
-const NO_POOL: Needs = Needs::Nothing("providers of this version open connections as they need them");
+const NO_POOL: Needs =
+    Needs::Nothing("providers of this version open connections as they need them");
 
 const fn set(path: &'static str, needs: Needs) -> ProviderField {
     let counts = Counts::WhenSet;
@@ -48,11 +49,7 @@ const fn set(path: &'static str, needs: Needs) -> ProviderField {
     }
 }
 
-const fn unless(
-    path: &'static str,
-    words: &'static [&'static str],
-    needs: Needs,
-) -> ProviderField {
+const fn unless(path: &'static str, words: &'static [&'static str], needs: Needs) -> ProviderField {
     let counts = Counts::Unless(words);
     ProviderField {
         path,
@@ -65,21 +62,42 @@ const fn unless(
 pub const PROVIDER_FIELDS: &[ProviderField] = &[
     set("spec.credentialSecretRef", OURS),
     unless("spec.insecureSkipVerify", &["false"], OURS),
-    set("spec.defaults.datastore", Needs::Field("spec.placement.datastore")),
-    set("spec.defaults.storagePod", Needs::Field("spec.placement.storagePod")),
-    set("spec.defaults.cluster", Needs::Field("spec.placement.cluster")),
-    set("spec.defaults.folder", Needs::Field("spec.placement.folder")),
-    set("spec.defaults.resourcePool", Needs::Field("spec.placement.resourcePool")),
+    set(
+        "spec.defaults.datastore",
+        Needs::Field("spec.placement.datastore"),
+    ),
+    set(
+        "spec.defaults.storagePod",
+        Needs::Field("spec.placement.storagePod"),
+    ),
+    set(
+        "spec.defaults.cluster",
+        Needs::Field("spec.placement.cluster"),
+    ),
+    set(
+        "spec.defaults.folder",
+        Needs::Field("spec.placement.folder"),
+    ),
+    set(
+        "spec.defaults.resourcePool",
+        Needs::Field("spec.placement.resourcePool"),
+    ),
     set("spec.overcommit", Needs::Hosts),
     set("spec.cordonedHosts", Needs::Hosts),
     unless(
         "spec.topology",
         &["single"],
-        Needs::Nothing("Host and HostPool objects are not read; name all hosts in spec.endpoint, with commas between them"),
+        Needs::Nothing(
+            "Host and HostPool objects are not read; name all hosts in spec.endpoint, with commas between them",
+        ),
     ),
     unless("spec.connectionPooling.maxConnections", &["10"], NO_POOL),
     unless("spec.connectionPooling.maxIdleConnections", &["5"], NO_POOL),
-    unless("spec.connectionPooling.connectionTimeout", &["30s"], NO_POOL),
+    unless(
+        "spec.connectionPooling.connectionTimeout",
+        &["30s"],
+        NO_POOL,
+    ),
     unless("spec.connectionPooling.idleTimeout", &["5m"], NO_POOL),
     set("spec.runtime.image", PODS),
     unless("spec.runtime.imagePullPolicy", &["IfNotPresent"], PODS),
@@ -88,7 +106,11 @@ pub const PROVIDER_FIELDS: &[ProviderField] = &[
     unless("spec.runtime.service.port", &["9443"], PODS),
     unless("spec.runtime.service.tls.enabled", &["true"], DIALLED),
     set("spec.runtime.service.tls.secretRef", DIALLED),
-    unless("spec.runtime.service.tls.insecureSkipVerify", &["false"], DIALLED),
+    unless(
+        "spec.runtime.service.tls.insecureSkipVerify",
+        &["false"],
+        DIALLED,
+    ),
     set("spec.runtime.resources", PODS),
     set("spec.runtime.nodeSelector", PODS),
     set("spec.runtime.tolerations", PODS),
@@ -136,11 +158,7 @@ pub fn mode(provider: &Provider, old: Option<&Provider>) -> RuntimeMode {
 
 /// Fields that are set and have no effect, each with why; `mode` is where the code runs, and `features` what the provider has
 /// reported. What needs a report is not judged before there is one.
-pub fn ignored(
-    provider: &Provider,
-    mode: RuntimeMode,
-    features: Option<&Features>,
-) -> Vec<String> {
+pub fn ignored(provider: &Provider, mode: RuntimeMode, features: Option<&Features>) -> Vec<String> {
     let root = json(&provider.spec);
     let idle = PROVIDER_FIELDS.iter().filter_map(|field| {
         let path = field.path.split_once('.').map_or("", |(_, path)| path);

@@ -5,8 +5,8 @@ mod once;
 
 use serde_json::json;
 
-use super::schema::{leaves, roots, sample};
 use super::once::covers;
+use super::schema::{leaves, roots, sample};
 use super::*;
 
 fn says(provider_type: &str, honoured: &[&str]) -> Features {

@@ -8,8 +8,8 @@ use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{MigrateVm, MigrationMode};
 
 use super::facts::Desired;
-use crate::honoured::kinds::MIGRATION;
 use crate::bandwidth::bytes_per_second;
+use crate::honoured::kinds::MIGRATION;
 use crate::problem::Problem;
 use crate::reason::Reason;
 

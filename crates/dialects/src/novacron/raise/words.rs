@@ -58,7 +58,9 @@ const NO_FIELDS: [(&str, &str); 5] = [
 /// The message of a condition, with the fields that the user wrote.
 pub(super) fn in_their_words(message: &str) -> String {
     let shorter = NO_FIELDS.iter();
-    let message = shorter.fold(message.to_owned(), |m, (ours, theirs)| m.replace(ours, theirs));
+    let message = shorter.fold(message.to_owned(), |m, (ours, theirs)| {
+        m.replace(ours, theirs)
+    });
     let field = message.split_once(": ");
     let unwritten = |field: &str| {
         let known = ["spec.placement.affinity", "spec.placement.nodeSelector"];

@@ -34,7 +34,11 @@ fn check(fields: &Fields, schema: &Value) {
         let known = all.iter().any(|path| covers(path, leaf));
         assert!(known, "{} of {} is in no list", leaf, fields.kind);
     }
-    for path in all.iter().copied().chain(fields.sometimes.iter().map(|s| s.0)) {
+    for path in all
+        .iter()
+        .copied()
+        .chain(fields.sometimes.iter().map(|s| s.0))
+    {
         let known = leaves.iter().any(|(leaf, _)| covers(path, leaf));
         assert!(known, "{path} of {} is in no schema", fields.kind);
     }
@@ -61,7 +65,10 @@ fn every_field_of_a_provider_acts_or_is_listed() {
     let all: Vec<_> = PROVIDER_ACTS.iter().copied().chain(listed).collect();
     for (leaf, schema) in &leaves {
         let count = all.iter().filter(|path| covers(path, leaf)).count();
-        assert_eq!(count, 1, "{leaf} must be in PROVIDER_ACTS or PROVIDER_FIELDS, once");
+        assert_eq!(
+            count, 1,
+            "{leaf} must be in PROVIDER_ACTS or PROVIDER_FIELDS, once"
+        );
         let field = PROVIDER_FIELDS.iter().find(|f| f.path == leaf);
         if let (Some(field), Some(default)) = (field, schema.get("default")) {
             assert!(!field.counts.says(default), "{leaf} counts at its default");
@@ -100,14 +107,20 @@ fn what_only_pods_have_is_idle_elsewhere() {
         ]
     );
     let inside = ignored(&object, RuntimeMode::InProcess, None);
-    assert!(inside.iter().any(|f| f.starts_with("spec.runtime.logLevel")));
+    assert!(
+        inside
+            .iter()
+            .any(|f| f.starts_with("spec.runtime.logLevel"))
+    );
     let text = sentence(&inside).expect("said");
     assert!(text.contains("not read in mode InProcess"), "{text}");
 }
 
 #[test]
 fn defaults_that_the_provider_does_not_honour_are_idle_once_that_is_known() {
-    let object = provider(json!({"type": "qemu", "defaults": {"folder": "f", "datastore": "d", "network": "n"}}));
+    let object = provider(
+        json!({"type": "qemu", "defaults": {"folder": "f", "datastore": "d", "network": "n"}}),
+    );
     assert!(ignored(&object, RuntimeMode::InProcess, None).is_empty());
     let features = Features {
         honoured_fields: Some(["spec.placement.datastore".to_owned()].into()),
@@ -128,7 +141,9 @@ fn a_provider_that_sets_nothing_has_nothing_idle() {
         RuntimeMode::Process,
         RuntimeMode::InProcess,
     ] {
-        let bare = provider(json!({"type": "mock", "connectionPooling": {}, "runtime": {"service": {"tls": {}}}}));
+        let bare = provider(
+            json!({"type": "mock", "connectionPooling": {}, "runtime": {"service": {"tls": {}}}}),
+        );
         assert!(ignored(&bare, mode, Some(&Features::default())).is_empty());
     }
 }

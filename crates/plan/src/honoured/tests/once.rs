@@ -89,10 +89,16 @@ fn entries_of_lists_are_taken_up_when_they_come_and_forgotten_when_they_go() {
 fn what_goes_with_a_change_acts_with_it() {
     let mut created = of(json!({}));
     let tagged = of(json!({"tags": ["a"], "imageRef": {"name": "other"}}));
-    let before: Vec<_> = edited(&created, &tagged).into_iter().map(|e| e.path).collect();
+    let before: Vec<_> = edited(&created, &tagged)
+        .into_iter()
+        .map(|e| e.path)
+        .collect();
     assert_eq!(before, ["spec.imageRef", "spec.tags"]);
     sent(&mut created, &tagged);
-    let after: Vec<_> = edited(&created, &tagged).into_iter().map(|e| e.path).collect();
+    let after: Vec<_> = edited(&created, &tagged)
+        .into_iter()
+        .map(|e| e.path)
+        .collect();
     assert_eq!(after, ["spec.imageRef"]);
 }
 
@@ -134,7 +140,10 @@ fn every_field_that_is_read_once_is_in_the_schema_and_in_the_lists() {
         let path = row.path;
         let known = leaves.iter().any(|(leaf, _)| covers(path, leaf));
         assert!(known, "{path} is in no schema");
-        let listed = FIELDS.iter().map(|f| f.path).chain(ENGINE_FIELDS.iter().copied());
+        let listed = FIELDS
+            .iter()
+            .map(|f| f.path)
+            .chain(ENGINE_FIELDS.iter().copied());
         let listed = listed.filter(|field| covers(path, field) || covers(field, path));
         assert!(listed.count() > 0, "{path} is in no list");
     }

@@ -279,3 +279,37 @@ fn settled(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
         (true, true) => Done::Converged,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape() -> Shape {
+        Shape {
+            cpu: 2,
+            memory_mib: 512,
+            ..Shape::default()
+        }
+    }
+
+    /// Providers remember the last request: if its form changes, a restart under way is repeated.
+    #[test]
+    fn a_restart_has_the_same_name_in_every_build() {
+        let vm = VmState {
+            revision: 7,
+            ..VmState::default()
+        };
+        let request = restart_request(&shape(), &vm);
+        assert_eq!(request, RequestId::from("restart-v1:5607d79a11bcf19e-7"));
+    }
+
+    #[test]
+    fn a_restart_that_an_earlier_release_sent_is_not_sent_again_under_another_name() {
+        let mut vm = VmState::default();
+        let before = legacy_restart_request(&shape(), &vm);
+        vm.last_request = Some(before.clone());
+        assert_eq!(restart_request(&shape(), &vm), before);
+        let larger = Shape { cpu: 4, ..shape() };
+        assert_ne!(restart_request(&larger, &vm), before);
+    }
+}

@@ -92,7 +92,11 @@ fn of_kind(page: &mut String, fields: &Fields) {
     if fields.never.is_empty() && fields.sometimes.is_empty() {
         return;
     }
-    let _ = writeln!(page, "\n## {}\n\n| field | has no effect |\n|---|---|", fields.kind);
+    let _ = writeln!(
+        page,
+        "\n## {}\n\n| field | has no effect |\n|---|---|",
+        fields.kind
+    );
     for never in fields.never {
         let _ = writeln!(page, "| `{}` | {} |", never.path, never.why);
     }
@@ -106,9 +110,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use polyvirt_api::infra::{
-        Provider, VMClass, VMNetworkAttachment, VirtualMachine,
-    };
+    use polyvirt_api::infra::{Provider, VMClass, VMNetworkAttachment, VirtualMachine};
     use polyvirt_contract::Features;
     use polyvirt_engine::provider::sessions::type_word;
     use polyvirt_plan::honoured::{fields_in_use, ignored, provider};
@@ -128,13 +130,18 @@ mod tests {
             o["kind"] == kind && group.starts_with("infra.virtrigaud.io/")
         };
         let found = objects.iter().filter(ours);
-        found.map(|o| serde_json::from_value(o.clone()).expect("an object")).collect()
+        found
+            .map(|o| serde_json::from_value(o.clone()).expect("an object"))
+            .collect()
     }
 
     fn features(provider: &Provider) -> Features {
         let kind = type_word(provider.spec.type_);
         let all = super::providers();
-        let own = all.iter().find(|(name, _)| *name == kind).expect("a provider of ours");
+        let own = all
+            .iter()
+            .find(|(name, _)| *name == kind)
+            .expect("a provider of ours");
         Features {
             provider_type: kind.to_owned(),
             honoured_fields: Some(own.1.iter().map(ToString::to_string).collect()),
@@ -144,7 +151,8 @@ mod tests {
     }
 
     fn named<K: kube::Resource>(all: &[K], name: &str) -> Option<usize> {
-        all.iter().position(|o| o.meta().name.as_deref() == Some(name))
+        all.iter()
+            .position(|o| o.meta().name.as_deref() == Some(name))
     }
 
     /// What has no effect in the samples of one file.
@@ -159,8 +167,13 @@ mod tests {
         }
         for vm in of::<VirtualMachine>(objects, "VirtualMachine") {
             let spec = &vm.spec;
-            let Some(at) = named(&providers, &spec.provider_ref.name) else { continue };
-            let class = spec.class_ref.as_ref().and_then(|c| named(&classes, &c.name));
+            let Some(at) = named(&providers, &spec.provider_ref.name) else {
+                continue;
+            };
+            let class = spec
+                .class_ref
+                .as_ref()
+                .and_then(|c| named(&classes, &c.name));
             let cards = spec.networks.iter().enumerate().filter_map(|(i, card)| {
                 let at = named(&networks, &card.network_ref.as_ref()?.name)?;
                 Some((i, &networks[at].spec))
