@@ -10,9 +10,9 @@ use polyvirt_api::infra::{
     VMPlacementPolicy, VMSnapshot, VirtualMachine,
 };
 use polyvirt_contract::model::{CreateVm, VmState};
-use polyvirt_plan::sharing::Sharing;
 use polyvirt_contract::{ProviderError, VmId};
-use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
+use polyvirt_plan::sharing::Sharing;
+use polyvirt_plan::virtual_machine::{Drift, Intent, Record, Sent};
 use tokio::sync::OnceCell;
 
 use crate::calls::{Caller, Policy, Range};
@@ -83,7 +83,11 @@ impl Stores {
             Kind::VMMigration => self.migrations.len(),
             Kind::Host => self.hosts.len(),
             Kind::HostPool => self.pools.len(),
-            Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => return None,
+            Kind::Machine
+            | Kind::KubevirtConfig
+            | Kind::NovacronVirtualMachine
+            | Kind::VMClone
+            | Kind::VMSet => return None,
         })
     }
 }
@@ -103,6 +107,10 @@ pub struct Memo {
     pub failure: Option<String>,
     /// Hosts that had no room after all. They are tried again when no other is left.
     pub full_hosts: BTreeSet<String>,
+    /// Drift that was corrected last. If the VM still shows it, the provider did not do what it accepted.
+    pub corrected: Vec<Drift>,
+    /// What the provider contradicts itself in, as it was reported.
+    pub contradiction: Option<String>,
 }
 
 /// What a pass knew when the API server did not take its status.
@@ -124,6 +132,8 @@ impl Memo {
             && self.released.is_none()
             && self.failure.is_none()
             && self.full_hosts.is_empty()
+            && self.corrected.is_empty()
+            && self.contradiction.is_none()
     }
 }
 

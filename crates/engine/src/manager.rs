@@ -34,7 +34,7 @@ use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
 use crate::runtime::watch::{Need, Scope, namespaces, objects_as_needed, secrets};
 use crate::trace;
 use crate::usage::Meter;
-use crate::{host, image, migration, provider, shared, snapshot, virtual_machine};
+use crate::{host, image, migration, provider, shared, snapshot, unimplemented, virtual_machine};
 
 /// How the manager runs.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ impl Manager {
         let cluster = Arc::new(KubeCluster::new(self.client.clone(), events_in));
         let ctx = Context::new(
             stores.clone(),
-            cluster,
+            cluster.clone(),
             links.clone(),
             clock.clone(),
             dispatcher.clone(),
@@ -194,6 +194,13 @@ impl Manager {
         });
         let mut background = Background::default();
         let listed = self.watch(&mut background, &stores, &dispatcher);
+        for scope in Scope::all(&self.config.namespaces) {
+            for kind in unimplemented::KINDS {
+                let client = self.client.clone();
+                let (scope, cluster) = (scope.clone(), cluster.clone());
+                background.spawn(unimplemented::run(client, scope, kind, cluster));
+            }
+        }
         background.spawn(news(self.runtime.news(), dispatcher.clone()));
         let events = tokio::spawn(events::run(self.client.clone(), events_out, stop.clone()));
         let ended = tokio::select! {
@@ -367,7 +374,11 @@ impl Parts {
             Kind::VMPlacementPolicy => shared::policy::reconcile(&self.ctx, &key.object).await,
             Kind::Host => host::reconcile(&self.ctx, &key.object).await,
             Kind::HostPool => host::pool::reconcile(&self.ctx, &key.object).await,
-            Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => Next::Idle,
+            Kind::Machine
+            | Kind::KubevirtConfig
+            | Kind::NovacronVirtualMachine
+            | Kind::VMClone
+            | Kind::VMSet => Next::Idle,
         }
     }
 

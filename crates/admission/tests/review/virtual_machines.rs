@@ -160,7 +160,7 @@ fn fields_that_the_provider_ignores_are_named() {
     assert_warned(
         &verdict,
         &[
-            "spec.tags does nothing on Provider hv",
+            "spec.tags has no effect on Provider hv",
             "spec.placement.host",
         ],
     );
@@ -240,7 +240,10 @@ fn changes_of_a_vm_that_exists_are_explained() {
     let other = json!({"userData": {"cloudInit": {"inline": "#cloud-config\na: b\n"}}});
     assert_warned(&edited(&world, json!({}), other), &["first boot"]);
     let image = json!({"imageRef": {"name": "base", "namespace": "team"}});
-    assert_warned(&edited(&world, json!({}), image), &["keeps the disk"]);
+    assert_warned(
+        &edited(&world, json!({}), image),
+        &["spec.imageRef: the edit has no effect on this VM, which exists (read at creation)"],
+    );
 }
 
 #[test]

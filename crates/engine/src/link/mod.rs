@@ -12,7 +12,9 @@ pub mod listing;
 pub mod modest;
 pub mod observations;
 pub mod rate;
+mod remembered;
 pub mod session;
+mod sources;
 mod steadiness;
 
 use std::collections::HashMap;

@@ -73,6 +73,10 @@ pub enum Kind {
     Host,
     /// Groups of hosts.
     HostPool,
+    /// Copies of VMs, which this version does not implement.
+    VMClone,
+    /// Sets of VMs, which this version does not implement.
+    VMSet,
     /// Machines, which a dialect looks after.
     Machine,
     /// Ways to clusters with KubeVirt, which a dialect looks after.
@@ -112,6 +116,8 @@ impl Kind {
             Self::VMMigration => "VMMigration",
             Self::Host => "Host",
             Self::HostPool => "HostPool",
+            Self::VMClone => "VMClone",
+            Self::VMSet => "VMSet",
             Self::Machine => "Machine",
             Self::KubevirtConfig => "KubevirtConfig",
         }
@@ -148,6 +154,8 @@ impl Kind {
             Self::VMMigration => "vmmigrations",
             Self::Host => "hosts",
             Self::HostPool => "hostpools",
+            Self::VMClone => "vmclones",
+            Self::VMSet => "vmsets",
             Self::Machine => "machines",
             Self::KubevirtConfig => "kubevirtconfigs",
         }

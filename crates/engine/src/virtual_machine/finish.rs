@@ -6,6 +6,7 @@ use std::time::Duration;
 use polyvirt_api::infra::VirtualMachineStatus;
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ErrorKind, Extension};
+use polyvirt_plan::honoured::once;
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{
     Desired, DesiredPower, Done, Drift, FORGOTTEN_AFTER, Intent, OperationKind, Outcome, PassEnd,
@@ -28,6 +29,7 @@ impl Pass<'_> {
             return Next::Idle;
         }
         self.settle(&outcome);
+        self.tell_contradiction();
         if matches!(outcome, Outcome::Done(_)) {
             let now = self.ctx.now();
             self.ctx.stores.setbacks.reached(&self.key, now);
@@ -39,6 +41,25 @@ impl Pass<'_> {
             Ok(()) => self.come_again.unwrap_or_else(|| self.next(&outcome)),
             Err(error) => self.refused_status(&error),
         }
+    }
+
+    /// Two calls that tell different things of one VM are a fault of the provider, which is reported once.
+    fn tell_contradiction(&mut self) {
+        let (Some(id), Some(ready)) = (&self.record.id, self.ready()) else {
+            return;
+        };
+        let found = ready.link.seen(|seen| seen.contradiction(id));
+        if found == self.memo.contradiction || !self.memo.corrected.is_empty() {
+            return;
+        }
+        if let Some(what) = &found {
+            let text = format!(
+                "The provider contradicts itself about this VM: {what}. What Describe says counts; report this to the authors of the provider"
+            );
+            self.notes
+                .push(Note::warning(Reason::ProviderContradicts, text));
+        }
+        self.memo.contradiction = found;
     }
 
     /// Nobody would see that there is no status: the log says so.
@@ -74,6 +95,10 @@ impl Pass<'_> {
         let (desired, done) = (desired.clone(), done.clone());
         // Before what is applied takes the declaration: the difference tells a correction from an edit.
         self.record.close_correction(&desired, &vm, self.ctx.now());
+        // What a silent answer does not show is no proof that the correction took effect.
+        if done == Done::Converged && vm.cpu != 0 && vm.memory_mib != 0 {
+            self.memo.corrected.clear();
+        }
         self.apply_reached(&desired, &done, &vm);
         self.memo.sent = None;
         self.forget_hooks();
@@ -103,6 +128,25 @@ impl Pass<'_> {
             self.record.applied.shape = Some(desired.shape());
         }
         self.record.applied.options = desired.options();
+        self.settle_once();
+    }
+
+    /// A VM without a record of what it was created with, one of an earlier release or one that was adopted, was created as it is
+    /// declared now, as far as can be known.
+    fn settle_once(&mut self) {
+        let applied = &mut self.record.applied;
+        if applied.created.is_empty() {
+            applied.image = once::image_name(&self.vm.spec);
+        }
+        once::settle(&mut applied.created, &self.declared);
+    }
+
+    /// Edits that came too late; none while it is not known what the VM should be.
+    fn edited(&self) -> Vec<once::Edited> {
+        match &self.desired {
+            Ok(_) => once::edited(&self.record.applied.created, &self.declared),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Drift elsewhere changes nothing about what waits for a restart.
@@ -212,6 +256,7 @@ impl Pass<'_> {
             observed: observed.as_deref(),
             desired: self.desired.as_ref().ok(),
             ignored_fields: &self.ignored_fields,
+            edited_fields: &self.edited(),
             revert: self.revert.as_ref(),
             failure: self.memo.failure.as_deref(),
             now: self.ctx.now(),

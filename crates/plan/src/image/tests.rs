@@ -353,3 +353,18 @@ fn a_source_has_a_digest_of_its_own() {
     assert_ne!(one, source_digest(&http("https://x.example/2")));
     assert_eq!((&one[..7], one.len()), ("sha256:", 71));
 }
+
+/// These are in the status of images out there. If the first changes, so must the version of digests; the second is the form before.
+#[test]
+fn an_upgrade_prepares_nothing_again() {
+    let spec: VMImageSpec = serde_json::from_value(json!({
+        "source": {"registry": {"image": "r.example/x:1", "format": "raw"}},
+    }))
+    .expect("a spec");
+    assert_eq!(fingerprint(&spec), "v1:a88e4365aecc0147");
+    let text = serde_json::to_string(&spec.source).expect("JSON");
+    assert!(is_fingerprint_of(&digest::legacy(&text), &spec));
+    let other = http("http://a/1.qcow2");
+    assert!(!is_fingerprint_of(&digest::legacy(&text), &other));
+    assert!(is_fingerprint_of(&fingerprint(&other), &other));
+}

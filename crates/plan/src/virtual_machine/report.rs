@@ -14,6 +14,7 @@ use polyvirt_api::infra::{
 use polyvirt_contract::model::{PowerState, Stage, VmState};
 use polyvirt_contract::{ProviderError, Retry};
 
+use crate::honoured::once::Edited;
 use crate::note::Note;
 use crate::problem::Problem;
 use crate::reason::Reason;
@@ -61,6 +62,8 @@ pub struct PassEnd<'a> {
     pub desired: Option<&'a Desired>,
     /// Fields that are set and do nothing on this provider.
     pub ignored_fields: &'a [String],
+    /// Edits that came after the moment at which their field is read.
+    pub edited_fields: &'a [Edited],
     /// What the VM is to go back to.
     pub revert: Option<&'a RevertWish>,
     /// The error of the last create, if it leaves open whether the VM was made.

@@ -7,6 +7,7 @@ use super::placed;
 use super::ready::drift_text;
 use super::{Outcome, PassEnd};
 use crate::conditions::{self, Finding, Truth, kind};
+use crate::honoured;
 use crate::reason::Reason;
 use crate::virtual_machine::step::Done;
 use crate::virtual_machine::{correction, revert};
@@ -29,8 +30,8 @@ pub(super) fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, r
     if phase == VMPhase::Deleting {
         put(Finding::new(kind::DELETING, Truth::True, reason, message));
     }
-    if !end.ignored_fields.is_empty() {
-        put(ignored_fields(end.ignored_fields));
+    if let Some(finding) = not_honoured(end) {
+        put(finding);
     }
     if let Some(text) = drift(end) {
         put(Finding::new(
@@ -63,17 +64,8 @@ fn drift(end: &PassEnd<'_>) -> Option<String> {
     }
 }
 
-fn ignored_fields(fields: &[String]) -> Finding {
-    let message = format!(
-        "These fields are set but do nothing on this provider: {}. Remove them, or choose a provider that honours them",
-        fields.join(", ")
-    );
-    Finding::new(
-        kind::FIELDS_HONOURED,
-        Truth::False,
-        Reason::FieldsIgnored,
-        message,
-    )
+fn not_honoured(end: &PassEnd<'_>) -> Option<Finding> {
+    honoured::finding::of_vm(end.ignored_fields, end.edited_fields)
 }
 
 fn restart_required(fields: &[String]) -> Finding {
@@ -107,7 +99,7 @@ fn drop_stale(end: &PassEnd<'_>, phase: VMPhase, list: &mut Vec<Condition>) {
     if end.record.restart_required.is_empty() {
         conditions::clear(list, kind::RESTART_REQUIRED);
     }
-    if end.ignored_fields.is_empty() && end.desired.is_some() {
+    if not_honoured(end).is_none() && end.desired.is_some() {
         conditions::clear(list, kind::FIELDS_HONOURED);
     }
 }
