@@ -22,9 +22,9 @@ async fn allow_no_claims(site: &Site) {
     .await;
     let status = json!({"status": {"hard": hard, "used": hard}});
     let quotas = site.api(QUOTA, NS);
-    let params = PatchParams::default();
-    let counted = quotas.patch_status("none", &params, &Patch::Merge(status));
-    counted.await.unwrap();
+    let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+    let counted = quotas.patch_status("none", &params, &patch).await;
+    counted.unwrap();
 }
 
 fn says_quota(machine: &Value) -> bool {

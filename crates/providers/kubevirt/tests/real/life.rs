@@ -227,8 +227,9 @@ async fn allow_no_claims(lab: &Lab) -> Api<ResourceQuota> {
         .await
         .expect("made");
     let status = json!({"status": {"hard": hard, "used": hard}});
-    let counted = quotas.patch_status("none", &PatchParams::default(), &Patch::Merge(status));
-    counted.await.expect("counted");
+    let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+    let counted = quotas.patch_status("none", &params, &patch).await;
+    counted.expect("counted");
     quotas
 }
 
