@@ -99,10 +99,18 @@ fn valid(pool: &HostPool) -> Finding {
 /// Fields that are set and have no effect.
 fn idle_fields(pool: &HostPool) -> Vec<&'static str> {
     let spec = &pool.spec;
+    let migration = spec.migration.clone().unwrap_or_default();
     let fields = [
         ("spec.storagePools", !spec.storage_pools.is_empty()),
         ("spec.networks", !spec.networks.is_empty()),
-        ("spec.migration", spec.migration.is_some()),
+        (
+            "spec.migration.defaultStorageMode",
+            migration.default_storage_mode.is_some(),
+        ),
+        (
+            "spec.migration.maxDowntimeMs",
+            migration.max_downtime_ms.is_some(),
+        ),
     ];
     let set = fields.into_iter().filter(|(_, is_set)| *is_set);
     set.map(|(path, _)| path).collect()
