@@ -38,11 +38,7 @@ async fn pass(ctx: &Context, object: &ObjectKey, pool: &HostPool) -> Result<(), 
 
 fn status(ctx: &Context, key: &ObjectKey, pool: &HostPool) -> HostPoolStatus {
     let hosts = members(&ctx.stores, key);
-    let health = |host: &&Host| {
-        let status = host.status.as_ref();
-        status.and_then(|s| s.health) == Some(HostHealth::Ready)
-    };
-    let ready: Vec<_> = hosts.iter().filter(|h| health(&h.as_ref())).collect();
+    let ready: Vec<_> = hosts.iter().filter(|host| is_ready(host)).collect();
     let open = ready.iter().filter(|h| h.spec.schedulable != Some(false));
     let number = |n: usize| Some(i32::try_from(n).unwrap_or(i32::MAX));
     let mut new = HostPoolStatus {
@@ -57,6 +53,11 @@ fn status(ctx: &Context, key: &ObjectKey, pool: &HostPool) -> HostPoolStatus {
     set(valid(pool));
     set(honoured(&idle_fields(pool)));
     new
+}
+
+fn is_ready(host: &Host) -> bool {
+    let status = host.status.as_ref();
+    status.and_then(|s| s.health) == Some(HostHealth::Ready)
 }
 
 /// The Hosts of the pool's namespace that name it.
