@@ -23,7 +23,7 @@ pub enum Sharing {
     /// Its own namespace.
     #[default]
     Closed,
-    /// All namespaces, as before VirtRigaud v0.4.
+    /// All namespaces, as in earlier releases.
     Open,
 }
 

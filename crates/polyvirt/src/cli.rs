@@ -230,7 +230,7 @@ pub struct Manager {
 pub enum Sharing {
     /// Their own namespace
     Closed,
-    /// All namespaces, as before version 0.2
+    /// All namespaces, as in earlier releases
     Open,
 }
 

@@ -108,13 +108,14 @@ pub struct PoolMigration {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_live: Option<bool>,
     /// What becomes of the disks: shared (both hosts have them), block_all (all of them are copied), block_inc (what differs
-    /// from the image is copied) or stage_copy (copied while the VM is off).
+    /// from the image is copied) or stage_copy (copied while the VM is off). It has no effect: the provider decides by where
+    /// the disks are. Reported in FieldsHonoured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_storage_mode: Option<PoolStorageMode>,
     /// Limit of the transfer, in megabits a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth_mbps: Option<i32>,
-    /// The longest downtime at the switch-over, in milliseconds.
+    /// The longest downtime at the switch-over, in milliseconds. It has no effect. Reported in FieldsHonoured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_downtime_ms: Option<i32>,
     /// Whether the transfer must be encrypted. Absent means false.

@@ -38,11 +38,7 @@ async fn pass(ctx: &Context, object: &ObjectKey, pool: &HostPool) -> Result<(), 
 
 fn status(ctx: &Context, key: &ObjectKey, pool: &HostPool) -> HostPoolStatus {
     let hosts = members(&ctx.stores, key);
-    let health = |host: &&Host| {
-        let status = host.status.as_ref();
-        status.and_then(|s| s.health) == Some(HostHealth::Ready)
-    };
-    let ready: Vec<_> = hosts.iter().filter(|h| health(&h.as_ref())).collect();
+    let ready: Vec<_> = hosts.iter().filter(|host| is_ready(host)).collect();
     let open = ready.iter().filter(|h| h.spec.schedulable != Some(false));
     let number = |n: usize| Some(i32::try_from(n).unwrap_or(i32::MAX));
     let mut new = HostPoolStatus {
@@ -57,6 +53,11 @@ fn status(ctx: &Context, key: &ObjectKey, pool: &HostPool) -> HostPoolStatus {
     set(valid(pool));
     set(honoured(&idle_fields(pool)));
     new
+}
+
+fn is_ready(host: &Host) -> bool {
+    let status = host.status.as_ref();
+    status.and_then(|s| s.health) == Some(HostHealth::Ready)
 }
 
 /// The Hosts of the pool's namespace that name it.
@@ -99,10 +100,18 @@ fn valid(pool: &HostPool) -> Finding {
 /// Fields that are set and have no effect.
 fn idle_fields(pool: &HostPool) -> Vec<&'static str> {
     let spec = &pool.spec;
+    let migration = spec.migration.clone().unwrap_or_default();
     let fields = [
         ("spec.storagePools", !spec.storage_pools.is_empty()),
         ("spec.networks", !spec.networks.is_empty()),
-        ("spec.migration", spec.migration.is_some()),
+        (
+            "spec.migration.defaultStorageMode",
+            migration.default_storage_mode.is_some(),
+        ),
+        (
+            "spec.migration.maxDowntimeMs",
+            migration.max_downtime_ms.is_some(),
+        ),
     ];
     let set = fields.into_iter().filter(|(_, is_set)| *is_set);
     set.map(|(path, _)| path).collect()

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use polyvirt_api::infra::{Host, HostPool, PoolStrategy};
+use polyvirt_api::infra::{Host, HostPool, PoolMigration, PoolStrategy, VirtualMachine};
 use polyvirt_placement::{HostRule, HostRules, Overcommit, Packing};
 
-use crate::context::Stores;
+use crate::context::{Context, Stores};
 use crate::runtime::key::ObjectKey;
+use crate::runtime::vm_index::provider_of;
 
 /// The Hosts of a Provider, by name.
 pub(crate) fn hosts_of(stores: &Stores, provider: &ObjectKey) -> BTreeMap<String, Host> {
@@ -31,6 +32,15 @@ pub(crate) fn host_rules(stores: &Stores, provider: &ObjectKey, default: Overcom
             Some((name, rule(&pool, default)))
         })
         .collect()
+}
+
+/// How VMs migrate by the pool of the host that this one is on.
+pub(crate) fn pool_migration(ctx: &Context, vm: &VirtualMachine) -> Option<PoolMigration> {
+    let provider = provider_of(vm);
+    let host = vm.status.as_ref()?.host.as_deref()?;
+    let host = hosts_of(&ctx.stores, &provider).remove(host)?;
+    let pool = ObjectKey::new(provider.namespace(), &host.spec.pool_ref?.name);
+    ctx.stores.pools.get(&pool)?.spec.migration.clone()
 }
 
 fn rule(pool: &HostPool, default: Overcommit) -> HostRule {

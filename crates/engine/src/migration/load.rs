@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use polyvirt_api::infra::{VMMigration, VirtualMachine};
 use polyvirt_contract::model::{Owner, VmRef, VmState};
-use polyvirt_plan::migration::desired::resolve;
+use polyvirt_plan::migration::desired::{resolve, with_pool};
 use polyvirt_plan::migration::{Intent, Quiet, Record, VmFacts, record};
 use polyvirt_plan::snapshot::VmPlace;
 use polyvirt_plan::virtual_machine::record::identity;
 
 use super::{Pass, Seen};
 use crate::context::Context;
+use crate::host::rules::pool_migration;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::provider_of;
 use crate::subject::{AboutVm as _, is_made, place_of, provider_key, reach_of};
@@ -25,6 +26,11 @@ impl<'a> Pass<'a> {
         let home = home.or_else(|| vm.as_deref().map(provider_of));
         let named = home.as_ref().map(|key| (key.namespace(), key.name()));
         let desired = resolve(&object, named);
+        let pool = vm.as_deref().and_then(|vm| pool_migration(ctx, vm));
+        let desired = match &pool {
+            Some(pool) => desired.map(|desired| with_pool(desired, &object, pool)),
+            None => desired,
+        };
         let mut pass = Self {
             ctx,
             key: Key::new(Kind::VMMigration, key.clone()),

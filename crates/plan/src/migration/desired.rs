@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polyvirt_api::GoDuration;
-use polyvirt_api::infra::{LiveMigration, MigrationOptions, MoveMode, VMMigration};
+use polyvirt_api::infra::{LiveMigration, MigrationOptions, MoveMode, PoolMigration, VMMigration};
 use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{MigrateVm, MigrationMode};
 
@@ -34,6 +34,24 @@ pub fn resolve(object: &VMMigration, home: Option<ProviderName<'_>>) -> Result<D
         growth: retry.as_ref().map_or(1, |r| whole(r.backoff_multiplier)),
         ignored: ignored(object),
     })
+}
+
+/// The same where the pool of the VM's host has defaults. What the object says itself goes before them, but for encryption: a pool
+/// that requires it means all of its moves.
+#[must_use]
+pub fn with_pool(mut desired: Desired, object: &VMMigration, pool: &PoolMigration) -> Desired {
+    let options = object.spec.options.as_ref();
+    let request = &mut desired.request;
+    request.encrypted |= pool.require_tls == Some(true);
+    if options.and_then(|o| o.live.as_ref()).is_some() {
+        return desired;
+    }
+    if pool.default_live == Some(false) {
+        request.mode = MigrationMode::Cold;
+    }
+    let megabits = pool.bandwidth_mbps.and_then(|n| u64::try_from(n).ok());
+    request.bandwidth = megabits.map(|n| n.saturating_mul(1_000_000 / 8));
+    desired
 }
 
 /// The name of the one request of this object.
@@ -126,6 +144,25 @@ mod tests {
         object(&json!({
             "source": {"vmRef": {"name": "web"}}, "target": target, "options": options,
         }))
+    }
+
+    #[test]
+    fn a_pool_gives_what_the_object_does_not_say() {
+        let pool = PoolMigration {
+            default_live: Some(false),
+            bandwidth_mbps: Some(80),
+            require_tls: Some(true),
+            ..PoolMigration::default()
+        };
+        let target = json!({"providerRef": {"name": "prov"}});
+        let plain = to(&target, &json!({}));
+        let found = with_pool(resolve(&plain, HOME).expect("valid"), &plain, &pool).request;
+        assert_eq!(found.mode, MigrationMode::Cold);
+        assert_eq!((found.bandwidth, found.encrypted), (Some(10_000_000), true));
+        let own = to(&target, &json!({"live": {"mode": "Live"}}));
+        let found = with_pool(resolve(&own, HOME).expect("valid"), &own, &pool).request;
+        assert_eq!(found.mode, MigrationMode::Live);
+        assert_eq!((found.bandwidth, found.encrypted), (None, true));
     }
 
     #[test]

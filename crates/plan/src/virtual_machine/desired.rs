@@ -335,6 +335,12 @@ fn referenced_image(
     let image_namespace = image.metadata.namespace.as_deref().unwrap_or_default();
     let provider_namespace = spec.provider_ref.namespace_or(namespace);
     let provider = (provider_namespace, spec.provider_ref.name.as_str());
+    // For people: the namespace goes without saying where it is the image's own.
+    let key = if provider_namespace == image_namespace {
+        provider.1.to_owned()
+    } else {
+        image::provider_key(provider.0, provider.1)
+    };
     let status = image.status.as_ref();
     let on = status.and_then(|s| image::on_provider(s, image_namespace, provider));
     let name = image.metadata.name.as_deref().unwrap_or_default();
