@@ -180,3 +180,26 @@ async fn a_foreign_provider_costs_one_list_an_interval_however_many_vms_it_has()
     assert!(counts.of(Rpc::ListVMs).calls <= most, "{counts:?}");
     assert_eq!(counts.calls(), counts.of(Rpc::ListVMs).calls, "{counts:?}");
 }
+
+/// P7: each create has to know whether its name is free, and one list tells all that wait.
+#[tokio::test]
+async fn one_list_of_a_foreign_provider_serves_all_creates_that_wait() {
+    const VMS: u64 = 40;
+    let (world, mock, _server) = foreign("shared-list", TaskMode::Immediate).await;
+    mock.faults().parse("latency=200ms").expect("a rule");
+    mock.reset_counts();
+    let begin = Instant::now();
+    for number in 0..VMS {
+        world.create(vm(&format!("vm-{number}"))).await;
+    }
+    for number in 0..VMS {
+        world.vm(&format!("vm-{number}"), "runs", runs).await;
+    }
+    // Once a second all are listed anyway.
+    let swept = 1 + begin.elapsed().as_secs();
+    let lists = mock.counts().of(Rpc::ListVMs).calls;
+    assert!(
+        lists <= VMS / 2 + swept,
+        "{lists} lists, {swept} of them sweeps"
+    );
+}

@@ -341,12 +341,29 @@ fn a_status_that_names_the_vm_of_another_object_heals() {
     assert_eq!(story.sim.mock.vms().len(), 2);
 }
 
-/// The same object was deleted, and its own VM was left behind.
+/// The same object was deleted, and its own VM was left behind. Whatever goes wrong on the way, that is not so.
 #[test]
 fn an_object_whose_status_names_the_vm_of_another_takes_its_own_with_it() {
-    let (mut story, key, other) = misled(Offer::Full);
-    story.schedule.user.delete(&key);
-    story.conclude();
-    assert!(story.object(&key).is_none());
-    assert_eq!(story.only_vm().id.as_str(), other);
+    let effects = [
+        Effect::Describe,
+        Effect::Find,
+        Effect::Delete,
+        Effect::Status,
+        Effect::Release,
+    ];
+    let fates = [
+        Fate::Happens,
+        Fate::Refused,
+        Fate::AnswerLost,
+        Fate::Crash(Side::Before),
+        Fate::Crash(Side::After),
+    ];
+    for (effect, fate) in effects.into_iter().flat_map(|e| fates.map(|f| (e, f))) {
+        let (mut story, key, other) = misled(Offer::Full);
+        story.fate(effect, fate);
+        story.schedule.user.delete(&key);
+        story.conclude();
+        assert!(story.object(&key).is_none(), "{effect:?} {fate:?}");
+        assert_eq!(story.only_vm().id.as_str(), other, "{effect:?} {fate:?}");
+    }
 }
