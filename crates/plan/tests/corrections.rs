@@ -46,7 +46,7 @@ fn case() -> Case {
                 reached: Some(1),
                 power: Some(DesiredPower::On),
                 shape: Some(desired.shape()),
-                options: None,
+                ..Applied::default()
             },
             ..Record::default()
         },
@@ -274,6 +274,8 @@ fn written(vm: &mut VirtualMachine, case: &Case, outcome: &Outcome, now: i64) ->
         observed: case.vm.as_ref(),
         desired: Some(&case.desired),
         ignored_fields: &[],
+        edited_fields: &[],
+        failure: None,
         revert: None,
         now: at(now),
     });

@@ -54,7 +54,10 @@ async fn restart_in_mid_create_under_a_v1_client() {
     mock.restart();
     // A manager that knows `provider.v1` only polls on NotFound indefinitely.
     assert_eq!(status(&mut manager, &task).await, Ok(true));
-    let request = DescribeRequest { id: created.id };
+    let request = DescribeRequest {
+        id: created.id,
+        ..DescribeRequest::default()
+    };
     let vm = manager.describe(request).await.expect("an answer");
     assert!(!vm.into_inner().exists, "what was half created is undone");
     let again = manager.create(web()).await.expect("accepted").into_inner();

@@ -18,7 +18,8 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
     Cloned, ConsoleSession, Created, DiskExported, DiskImported, DiskInfo, ExecOutput, Inventory,
-    MigrationProgress, PreparedImage, SnapshotCreated, VmState, VmUsage,
+    Landing, Luggage, MigrationProgress, MoveState, PreparedImage, Sending, SnapshotCreated,
+    VmState, VmUsage,
 };
 use polyvirt_contract::provider::Result;
 use polyvirt_contract::watch::{TaskState, VmEvent};
@@ -108,7 +109,16 @@ macro_rules! as_it_is {
 }
 
 // A guest's own output is handed to the caller as bytes, and bounded where it is read.
-as_it_is!((), ExecOutput, ConsoleSession);
+// The hosts of a fleet hand VMs over to each other; nothing of that is kept or shown here.
+as_it_is!(
+    (),
+    ExecOutput,
+    ConsoleSession,
+    Luggage,
+    Landing,
+    Vec<MoveState>,
+    BoxStream<'static, Result<Sending>>
+);
 
 impl Modest for Created {
     fn modest(self, _: &Complaints) -> Result<Self> {
