@@ -79,5 +79,5 @@ spec:
   disks:
   - {name: data, sizeGiB: 1}
   - {name: more, sizeGiB: 1, scsi: {controller: 1}}
-  resources: {devices: [{name: nvidia.com/t4}]}
+  resources: {devices: [{name: card, type: gpu}]}
 ";
