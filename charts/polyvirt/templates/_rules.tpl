@@ -30,7 +30,7 @@
 # gateway/src
 - apiGroups: [apiregistration.k8s.io]
   resources: [apiservices]
-  resourceNames: [v1.subresources.polyvirt.io]
+  resourceNames: [v1.subresources.polyvirt.io, priority.novacron.io]
   verbs: [patch]
 # gateway/src
 - apiGroups: [authorization.k8s.io]

@@ -203,8 +203,8 @@ fn command(owner: &Owner, changed: &[String], object: &Value) -> String {
     let power = object["spec"]["powerState"].as_str();
     match (owner.dialect, changed, power) {
         (Dialect::Novacron, [field], Some(power)) if field == "powerState" => {
-            let patch = format!(r#"{{"spec":{{"running":{}}}}}"#, power == "On");
-            format!("kubectl patch {path} --type merge -p '{patch}'")
+            let body = format!(r#"{{"spec":{{"running":{}}}}}"#, power == "On");
+            format!("kubectl patch {path} --type merge -p '{body}'")
         }
         (Dialect::Vitistack, [field], Some(power)) if field == "powerState" => {
             let annotation = vitistack::POWER_STATE_ANNOTATION;

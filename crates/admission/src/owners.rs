@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use polyvirt_api::{novacron, vitistack};
@@ -70,7 +71,9 @@ impl Owners {
             + DeserializeOwned,
     {
         let api: Api<K> = Api::namespaced(self.0.clone(), namespace);
-        let found = api.get_metadata_opt(name).await?;
-        Ok(found.map(|partial| partial.metadata))
+        // A list of one: the manager has the right to list owners, and needs none to get them.
+        let this = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = api.list_metadata(&this).await?;
+        Ok(found.items.into_iter().next().map(|one| one.metadata))
     }
 }

@@ -111,8 +111,9 @@ impl Configuration {
             self.failure_policy,
             &[rule(&["DELETE"], &["virtualmachines"])],
         );
-        let conditions = guard["matchConditions"].as_array_mut();
-        conditions.into_iter().for_each(|all| all.extend(owned()));
+        if let Some(conditions) = guard["matchConditions"].as_array_mut() {
+            conditions.extend(owned());
+        }
         let in_use = self.webhook(
             "validate",
             "in-use.polyvirt.io",

@@ -203,15 +203,10 @@ impl Facts for World {
         })
     }
     fn runnable(&self, provider: &Provider) -> Result<(), Problem> {
-        let here = [
-            ProviderType::Mock,
-            ProviderType::Qemu,
-            ProviderType::Vsphere,
-        ];
         let runtime = provider.spec.runtime.as_ref();
         let inside = runtime.is_some_and(|r| r.mode == RuntimeMode::InProcess);
-        let kinds = if inside { &here[..2] } else { &here[..] };
-        if kinds.contains(&provider.spec.type_) {
+        let linked = [ProviderType::Mock, ProviderType::Qemu].contains(&provider.spec.type_);
+        if linked || !inside && provider.spec.type_ != ProviderType::Proxmox {
             return Ok(());
         }
         let text = "Providers of this type do not run inside the manager. Run one elsewhere";

@@ -124,3 +124,31 @@ pub fn security(provider: &Provider, place: &Place) -> Option<Finding> {
     };
     Some(Finding::new(kind::TLS_CONFIGURED, truth, reason, text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provider(endpoint: &str) -> Provider {
+        let object =
+            serde_json::json!({"metadata": {}, "spec": {"type": "qemu", "endpoint": endpoint}});
+        serde_json::from_value(object).expect("a Provider")
+    }
+
+    #[test]
+    fn a_plain_connection_to_a_hypervisor_is_reported() {
+        for (endpoint, plain) in [
+            ("qemu+tcp://a:1", true),
+            ("qemu+tls://a:1, qemu+tcp://b:1", true),
+            ("qemu+tls://a:1", false),
+            ("tcp://a:1", false),
+            ("qemu:///var/lib", false),
+            ("a:1", false),
+        ] {
+            let found = security(&provider(endpoint), &Place::default());
+            let told = found.map(|finding| (finding.kind, finding.truth, finding.reason));
+            let wanted = (kind::TLS_CONFIGURED, Truth::False, Reason::PlainText);
+            assert_eq!(told, plain.then_some(wanted), "{endpoint}");
+        }
+    }
+}
