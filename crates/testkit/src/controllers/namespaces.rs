@@ -68,7 +68,7 @@ async fn retry(client: &Client, pending: &mut BTreeSet<String>) {
             }
             Ok(Outcome::Waiting) => {}
             Err(error) => {
-                tracing::debug!(%error, name, "deletion of a namespace failed; it is retried")
+                tracing::debug!(%error, name, "deletion of a namespace failed; it is retried");
             }
         }
     }

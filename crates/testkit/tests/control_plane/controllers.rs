@@ -115,9 +115,12 @@ async fn orphans_are_kept(client: &Client) {
 async fn an_object_that_names_a_missing_owner_is_deleted(client: &Client) {
     let space = namespace(client, "missing").await.unwrap();
     let maps = maps(client, &space);
-    let mut owner = owned_by(&create(&maps, "present", vec![]).await, Blocks::No);
-    // The name is there, but it is another object.
-    owner.uid = "5e1f4d1e-0000-4000-8000-000000000001".to_owned();
+    let present = create(&maps, "present", vec![]).await;
+    let owner = OwnerReference {
+        // The name is there, but it is another object.
+        uid: "5e1f4d1e-0000-4000-8000-000000000001".to_owned(),
+        ..owned_by(&present, Blocks::No)
+    };
     create(&maps, "child", vec![owner]).await;
     until(async || maps.get_opt("child").await.unwrap().is_none()).await;
     assert!(maps.get_opt("present").await.unwrap().is_some());
