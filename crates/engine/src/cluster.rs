@@ -67,8 +67,8 @@ impl About {
 
     /// The object of a dialect that controls the object; `None` for an object that a user declared.
     pub fn controller_of<K: Resource>(object: &K) -> Option<Self> {
-        let owners = object.meta().owner_references.iter().flatten();
-        let owner = owners.into_iter().find(|o| o.controller == Some(true))?;
+        let mut owners = object.meta().owner_references.iter().flatten();
+        let owner = owners.find(|o| o.controller == Some(true))?;
         let of_kind = |kind: &Kind| {
             let version = format!("{}/{}", kind.group(), kind.version());
             kind.name() == owner.kind && version == owner.api_version

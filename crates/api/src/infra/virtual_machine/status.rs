@@ -128,7 +128,7 @@ pub enum DriftKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastRestart {
-    /// When.
+    /// When the VM was restarted.
     pub time: Time,
     /// Why: DriftCorrected, Recreated, Requested or ChangeApplied.
     pub reason: RestartReason,

@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_figure_at_its_limit_holds_and_one_above_is_named() {
-        assert!(report(3.0).over().is_empty());
-        assert!(report(3.0).table().contains("ok"));
-        let over = report(3.001);
+        assert!(report(2.0).over().is_empty());
+        assert!(report(2.0).table().contains("ok"));
+        let over = report(2.001);
         assert_eq!(over.over(), vec![Name::CreateWrites]);
         assert!(over.table().contains("OVER"));
         assert_eq!(over.json()["figures"][0]["ok"], false);
