@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use polyvirt_api::crds::crds;
+use polyvirt_api::crds;
 use serde_json::{Value, json};
 
 /// The crates whose texts people read.
