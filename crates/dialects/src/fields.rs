@@ -132,7 +132,7 @@ pub const KINDS: &[Fields] = &[
 
 #[cfg(test)]
 mod tests {
-    use polyvirt_api::crds::crds;
+    use polyvirt_api::crds;
     use serde_json::{Value, json};
 
     use super::*;

@@ -154,7 +154,7 @@ async fn sets_and_clones_say_that_they_are_not_implemented() {
     }
     for name in ["web", "copy"] {
         let told = world.told(name, Reason::NotImplemented).await;
-        assert!(told.message.contains("does not implement"), "{told:?}");
+        assert!(told.note.contains("does not implement"), "{told:?}");
     }
 }
 
@@ -190,7 +190,7 @@ async fn a_provider_that_contradicts_itself_is_reported_once_and_nothing_is_corr
     let (world, mock) = contradicted("contradicts", Describes::Truth).await;
     let told = world.told("web", Reason::ProviderContradicts).await;
     assert!(
-        told.message.contains("cpu (Describe: 2, ListVMs: 1)"),
+        told.note.contains("cpu (Describe: 2, ListVMs: 1)"),
         "{told:?}"
     );
     nothing_more(&mock, 0).await;
@@ -204,7 +204,7 @@ async fn a_provider_that_contradicts_itself_is_reported_once_and_nothing_is_corr
 async fn a_correction_that_has_no_effect_is_not_sent_for_ever() {
     let (world, mock) = contradicted("futile", Describes::Nothing).await;
     let told = world.told("web", Reason::ProviderContradicts).await;
-    assert!(told.message.contains("spec.resources.cpu 1"), "{told:?}");
+    assert!(told.note.contains("spec.resources.cpu 1"), "{told:?}");
     nothing_more(&mock, 2).await;
     let drifted = |vm: &VirtualMachine| condition(vm, "Drifted").is_some();
     world.vm("web", "is reported as drifted", drifted).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polyvirt_api::GoDuration;
-use polyvirt_api::infra::{LiveMigration, MigrationOptions, MoveMode, PoolMigration, VMMigration};
+use polyvirt_api::infra::{LiveMigration, MoveMode, PoolMigration, VMMigration};
 use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{MigrateVm, MigrationMode};
 
