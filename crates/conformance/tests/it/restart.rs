@@ -12,14 +12,14 @@ use tonic::transport::Channel;
 use crate::wire::both_services;
 
 fn slow() -> Arc<Mock> {
-    Arc::new(Mock::new(MockConfig {
+    Mock::new(MockConfig {
         tasks: TaskMode::Async,
         times: Times {
             create: Duration::from_mins(10),
             ..Times::default()
         },
         ..MockConfig::default()
-    }))
+    })
 }
 
 fn web() -> CreateRequest {

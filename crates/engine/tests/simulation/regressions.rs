@@ -73,8 +73,8 @@ fn a_task_that_the_provider_forgot_is_asked_for_when_the_stream_stays_silent() {
 fn a_vm_that_was_left_half_created_is_completed() {
     for restart in [false, true] {
         let mut story = Scenario::full(TaskMode::Async);
-        let faults = story.sim.mock.faults();
-        faults.add(Rule::HalfCreate(Often::Always));
+        let sim = story.sim.clone();
+        sim.mock.faults().add(Rule::HalfCreate(Often::Always));
         let key = objects::vm(LAB, "a");
         story.create(&key, objects::plain_vm());
         story.run_for(Duration::from_mins(3));
@@ -87,7 +87,7 @@ fn a_vm_that_was_left_half_created_is_completed() {
         if restart {
             story.sim.world().crashed = true;
         }
-        faults.clear();
+        sim.mock.faults().clear();
         story.conclude();
         assert_eq!(story.reason(&key), "ReconcileSuccess");
         assert_eq!(story.only_vm().id, half.id);
