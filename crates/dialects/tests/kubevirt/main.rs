@@ -8,6 +8,7 @@
 //! * [`walk`]: Machines of every form from their beginning to their end; also with a real KubeVirt.
 //! * [`drift`]: VMs that somebody changes in their cluster.
 //! * [`edits`]: Machines that somebody edits, field by field.
+//! * [`half`]: creations that fail half way.
 #![allow(
     clippy::pedantic,
     clippy::unwrap_used,
@@ -20,6 +21,7 @@
 mod drift;
 mod edits;
 mod fleet;
+mod half;
 mod log;
 mod manager;
 mod many;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use polyvirt_contract::model::{
-    CreateVm, Created, ImageOrigin, PowerOp, PowerRequest, PrepareImage, PreparedImage, VmRef,
-    VmState,
+    CreateVm, Created, ImageOrigin, PowerOp, PowerRequest, PrepareImage, PreparedImage, Stage,
+    VmRef, VmState,
 };
 use polyvirt_contract::provider::Result;
 use polyvirt_contract::watch::{TaskState, VmEvent};
@@ -170,9 +170,22 @@ impl Hypervisor {
             name: self.free_name(&request.name),
             ..request
         };
-        let created = self.sim.mock.create(request).await?;
-        self.note_made(&created.id, identity);
-        Ok(created)
+        let created = self.sim.mock.create(request).await;
+        match &created {
+            Ok(created) => self.note_made(&created.id, identity),
+            Err(_) => self.note_half(identity),
+        }
+        created
+    }
+
+    /// A create that failed may have left its VM half created.
+    fn note_half(&self, identity: Option<Identity>) {
+        let owned = |vm: &VmState| vm.owner.as_ref().map(|owner| owner.identity.clone());
+        let vms = self.sim.mock.vms().into_iter();
+        let half = vms.filter(|vm| vm.stage == Stage::Creating && owned(vm) == identity);
+        for vm in half.filter(|_| identity.is_some()) {
+            self.note_made(&vm.id, identity.clone());
+        }
     }
 
     /// A provider that makes another VM of the same name does so under one that only we can see.

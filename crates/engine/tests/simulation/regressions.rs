@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use polyvirt_api::names::REBOOT_ANNOTATION;
-use polyvirt_provider_mock::{Offer, Often, Resize, Rule, TaskMode};
+use polyvirt_contract::model::Stage;
+use polyvirt_provider_mock::{Offer, Often, Resize, Rpc, Rule, TaskMode};
 use serde_json::{Value, json};
 
 use crate::effect::{Effect, Fate, Side};
@@ -65,6 +66,32 @@ fn a_task_that_the_provider_forgot_is_asked_for_when_the_stream_stays_silent() {
     story.settle();
     story.conclude();
     assert_eq!(story.reason(&key), "ReconcileSuccess");
+}
+
+/// A create that failed half way was never sent again, because the stream reported the VM as being created.
+#[test]
+fn a_vm_that_was_left_half_created_is_completed() {
+    for restart in [false, true] {
+        let mut story = Scenario::full(TaskMode::Async);
+        let sim = story.sim.clone();
+        sim.mock.faults().add(Rule::HalfCreate(Often::Always));
+        let key = objects::vm(LAB, "a");
+        story.create(&key, objects::plain_vm());
+        story.run_for(Duration::from_mins(3));
+        let half = story.only_vm();
+        assert_eq!(half.stage, Stage::Creating);
+        // The error stays in the status, and the pauses grow.
+        assert_eq!(story.reason(&key), "CapacityExhausted");
+        let tried = story.sim.mock.counts().of(Rpc::Create).calls;
+        assert!((5..15).contains(&tried), "{tried} creates in 3 minutes");
+        if restart {
+            story.sim.world().crashed = true;
+        }
+        sim.mock.faults().clear();
+        story.conclude();
+        assert_eq!(story.reason(&key), "ReconcileSuccess");
+        assert_eq!(story.only_vm().id, half.id);
+    }
 }
 
 /// What a VM was made with is not known when the answer was lost; the newest declaration was written down as applied.

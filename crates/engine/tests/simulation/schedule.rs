@@ -123,6 +123,7 @@ impl Schedule {
             often: parts(stutter / 5),
         });
         faults.add(Rule::ForgetTask(parts(self.sim.setting.forgets_tasks)));
+        faults.add(Rule::HalfCreate(parts(self.sim.setting.half_creates)));
     }
 
     fn possible(&mut self) -> Vec<(u64, Move)> {

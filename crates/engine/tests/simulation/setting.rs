@@ -45,6 +45,8 @@ pub struct Setting {
     /// The mock's own lies about its stream and its tasks, in thousandths.
     pub stutter: u64,
     pub forgets_tasks: u64,
+    /// Creates that leave their VM half created, in thousandths.
+    pub half_creates: u64,
 }
 
 impl Setting {
@@ -63,6 +65,7 @@ impl Setting {
             meddling: 0,
             stutter: 0,
             forgets_tasks: 0,
+            half_creates: 0,
         }
     }
 
@@ -91,6 +94,11 @@ impl Setting {
             },
             stutter: *rng.pick(&[0, 0, 50, 250]),
             forgets_tasks: *rng.pick(&[0, 0, 100]),
+            // Without identities no create completes what another one began.
+            half_creates: match offer {
+                Offer::Full => *rng.pick(&[0, 0, 200, 600]),
+                Offer::Basic => 0,
+            },
         }
     }
 

@@ -290,6 +290,11 @@ fn absent(facts: &Facts<'_>, desired: &Desired) -> Step {
     if lost && desired.on_deletion == OnDrift::Report {
         return Step::Stop(missing());
     }
+    make(facts, desired)
+}
+
+/// Creates the VM as soon as its image is there and its host is chosen.
+fn make(facts: &Facts<'_>, desired: &Desired) -> Step {
     match &desired.image {
         ImageReadiness::Ready if facts.placing == Placing::Open => Step::Place,
         ImageReadiness::Ready => create(facts),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use polyvirt_contract::model::{
-    ClassSpec, CreateVm, DiskState, NicState, Owner, PowerState, VmState,
+    ClassSpec, CreateVm, DiskState, NicState, Owner, PowerState, Stage, VmState,
 };
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::virtual_machine::hooks::{Action, Hook, HookFailurePolicy, Hooks};
@@ -106,6 +106,12 @@ impl Any {
         }
     }
 
+    /// Whether the VM is there, half created, and a create completes it.
+    pub fn is_half_created(&self) -> bool {
+        let creating = self.sight == Sight::Present && self.vm.stage == Stage::Creating;
+        creating && self.identity_known() && self.origin == Origin::Created
+    }
+
     pub fn identity_known(&self) -> bool {
         self.features.has(Extension::Identity)
     }
@@ -199,7 +205,8 @@ pub fn vm_state() -> impl Strategy<Value = VmState> {
         Just(PowerState::Off),
         Just(PowerState::Suspended)
     ];
-    (1..3_u32, power, any::<bool>()).prop_map(|(cpu, power, tells)| {
+    let stage = prop_oneof![4 => Just(Stage::Whole), 1 => Just(Stage::Creating)];
+    (1..3_u32, power, any::<bool>(), stage).prop_map(|(cpu, power, tells, stage)| {
         let owner = Owner {
             identity: "me".into(),
             namespace: "team".into(),
@@ -210,6 +217,7 @@ pub fn vm_state() -> impl Strategy<Value = VmState> {
             name: "web".into(),
             owner: Some(owner),
             revision: 1,
+            stage,
             power,
             cpu: if tells { cpu } else { 0 },
             memory_mib: if tells { 512 } else { 0 },

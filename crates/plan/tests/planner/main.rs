@@ -4,14 +4,20 @@
 mod facts;
 mod world;
 
+use std::time::Duration;
+
 use polyvirt_plan::virtual_machine::{
     Answer, Attention, Claim, DeletionPolicy, Done, Force, ImageReadiness, Intent, Life,
-    OperationKind, Placing, Release, RevertState, Sent, Step, next_step,
+    OperationKind, Placing, Release, RevertState, Sent, Step, WaitFor, next_step,
 };
 use proptest::prelude::*;
 
 use facts::{Any, Sight, any_facts, at};
 use world::{World, any_world};
+
+fn wait_for(what: WaitFor) -> Step {
+    Step::wait_at_most(what, Duration::from_secs(2))
+}
 
 fn changes_a_vm(step: &Step) -> bool {
     step.operation().is_some()
@@ -35,12 +41,36 @@ proptest! {
     #[test]
     fn a_vm_is_created_only_where_none_is(any in any_facts(Sight::any())) {
         if any.plan() == Step::Create {
-            prop_assert_eq!(any.sight, Sight::Absent);
+            prop_assert!(any.sight == Sight::Absent || any.is_half_created());
             prop_assert_eq!(any.claim, Claim::Held);
             prop_assert_eq!(any.life, Life::Alive);
             prop_assert_eq!(any.attention, Attention::Active);
             prop_assert_eq!(&any.desired.image, &ImageReadiness::Ready);
             prop_assert!(any.identity_known() || matches!(any.intent, Intent::JustWritten(_)));
+        }
+    }
+
+    #[test]
+    fn a_vm_that_is_half_created_is_created_again_unless_a_task_is_under_way(
+        any in any_facts(Just(Sight::Present))
+    ) {
+        let step = any.plan();
+        let task = any.record.operation.as_ref().is_some_and(|o| o.task.is_some());
+        if step == Step::Create {
+            prop_assert!(any.is_half_created() && !task);
+            let sent = Sent {
+                kind: OperationKind::Create,
+                at: at(995),
+                request: None,
+                answer: Answer::Open,
+            };
+            // Neither what was just sent nor what was just accepted is sent again.
+            prop_assert_eq!(any.plan_after(&sent, at(900)), wait_for(WaitFor::Answer));
+            let taken = Sent { answer: Answer::Taken, ..sent };
+            let effect = WaitFor::Effect(OperationKind::Create);
+            prop_assert_eq!(any.plan_after(&taken, at(996)), wait_for(effect));
+        } else if any.is_half_created() && any.life == Life::Alive && any.claim == Claim::Held {
+            prop_assert!(task || any.desired.image != ImageReadiness::Ready, "{step:?}");
         }
     }
 
@@ -149,6 +179,9 @@ fn the_random_worlds_are_worth_it() {
         let mut world: World = proptest::strategy::ValueTree::current(&tree);
         world.run_to_the_end().expect("it ends");
         *ends.entry(world.end_word()).or_default() += 1;
+        if world.resumed > 0 {
+            *ends.entry("after half a VM").or_default() += 1;
+        }
     }
     for word in [
         "as declared",
@@ -156,6 +189,7 @@ fn the_random_worlds_are_worth_it() {
         "drifted",
         "stopped",
         "restart needed",
+        "after half a VM",
     ] {
         assert!(ends.contains_key(word), "no world ends {word}: {ends:?}");
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use polyvirt_contract::model::{PowerOp, PowerState, VmState};
+use polyvirt_contract::model::{Owner, PowerOp, PowerState, Stage, VmState};
 use polyvirt_contract::{Capabilities, Features};
 use polyvirt_plan::virtual_machine::hooks::{HookState, Moment, Run};
 use polyvirt_plan::virtual_machine::size::power_matches;
@@ -41,6 +41,10 @@ pub struct World {
     pub created: usize,
     /// VMs that were gone before we began.
     pub lost: usize,
+    /// Creates that will leave the VM half created.
+    faults: u32,
+    /// Creates of a VM that was there, half created.
+    pub resumed: usize,
 }
 
 pub fn any_world() -> impl Strategy<Value = World> {
@@ -55,44 +59,53 @@ pub fn any_world() -> impl Strategy<Value = World> {
         any::<bool>(),
         any::<bool>(),
         any::<bool>(),
+        0..3_u32,
     )
-        .prop_map(|(desired, mut record, vm, life, identity, claimed, cold)| {
-            // A record of a VM is written after its claim, and a task only with its VM.
-            let claim = if claimed || vm.is_some() {
-                Claim::Held
-            } else {
-                Claim::Missing
-            };
-            if claim == Claim::Missing {
-                record = Record::default();
-            }
-            if vm.is_some() {
-                record.id = Some("vm-1".into());
-            }
-            let lost = usize::from(vm.is_none() && record.id.is_some());
-            World {
-                now: at(1000),
-                claim,
-                life,
-                intent: Intent::Missing,
-                desired,
-                record,
-                vm,
-                looked: false,
-                placing: if cold {
-                    Placing::Open
+        .prop_map(
+            |(desired, mut record, mut vm, life, identity, claimed, cold, faults)| {
+                if let Some(vm) = vm.as_mut().filter(|_| !identity) {
+                    // Who does not say whose a VM is does not say either how far it is.
+                    vm.stage = Stage::Whole;
+                }
+                // A record of a VM is written after its claim, and a task only with its VM.
+                let claim = if claimed || vm.is_some() {
+                    Claim::Held
                 } else {
-                    Placing::NotOurs
-                },
-                cold,
-                features: features(identity),
-                capabilities: Capabilities::default(),
-                end: None,
-                hooks: Vec::new(),
-                created: 0,
-                lost,
-            }
-        })
+                    Claim::Missing
+                };
+                if claim == Claim::Missing {
+                    record = Record::default();
+                }
+                if vm.is_some() {
+                    record.id = Some("vm-1".into());
+                }
+                let lost = usize::from(vm.is_none() && record.id.is_some());
+                World {
+                    now: at(1000),
+                    claim,
+                    life,
+                    intent: Intent::Missing,
+                    desired,
+                    record,
+                    vm,
+                    looked: false,
+                    placing: if cold {
+                        Placing::Open
+                    } else {
+                        Placing::NotOurs
+                    },
+                    cold,
+                    features: features(identity),
+                    capabilities: Capabilities::default(),
+                    end: None,
+                    hooks: Vec::new(),
+                    created: 0,
+                    lost,
+                    faults: if identity { faults } else { 0 },
+                    resumed: 0,
+                }
+            },
+        )
 }
 
 impl World {
@@ -198,7 +211,17 @@ impl World {
     }
 
     fn create(&mut self) {
-        self.created += 1;
+        match &self.vm {
+            Some(vm) => {
+                assert_eq!(vm.stage, Stage::Creating, "{self:?}");
+                self.resumed += 1;
+            }
+            None => self.created += 1,
+        }
+        if self.faults > 0 {
+            self.faults -= 1;
+            return self.leave_half();
+        }
         self.record.id = Some("vm-1".into());
         self.record.applied = Applied {
             shape: Some(self.desired.shape()),
@@ -211,6 +234,22 @@ impl World {
             cpu: self.desired.vm.class.cpu,
             memory_mib: self.desired.vm.class.memory_mib,
             power: PowerState::Off,
+            ..VmState::default()
+        });
+    }
+
+    /// The provider takes the name and fails.
+    fn leave_half(&mut self) {
+        let owner = Owner {
+            identity: "me".into(),
+            namespace: "team".into(),
+            name: "web".into(),
+        };
+        self.vm = Some(VmState {
+            id: "vm-1".into(),
+            name: "web".into(),
+            owner: Some(owner),
+            stage: Stage::Creating,
             ..VmState::default()
         });
     }
@@ -313,6 +352,7 @@ impl World {
             DesiredPower::Off | DesiredPower::OffGraceful => PowerState::Off,
         };
         prop_assert_eq!(vm.power, wanted);
+        prop_assert_eq!(vm.stage, Stage::Whole);
         prop_assert!(vm.cpu == 0 || vm.cpu == self.desired.vm.class.cpu);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{PowerOp, PowerState, Stage, VmState};
 
-use super::{RESEND_AFTER, remaining};
+use super::{RESEND_AFTER, make, remaining};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{
@@ -17,8 +17,8 @@ use crate::virtual_machine::step::{Done, Drift, Step, WaitFor};
 use crate::virtual_machine::{hooks, revert};
 
 pub(super) fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
-    if let Some(wait) = unfinished(vm) {
-        return wait;
+    if let Some(step) = unfinished(facts, desired, vm) {
+        return step;
     }
     if let Some(step) = revert::step(facts) {
         return step;
@@ -47,14 +47,23 @@ pub(super) fn present(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Ste
         .unwrap_or_else(|| settled(facts, desired, vm))
 }
 
-/// A VM that is half made, or half gone, is neither changed nor counted as made. Its provider tells when that is over.
-fn unfinished(vm: &VmState) -> Option<Step> {
-    let kind = match vm.stage {
-        Stage::Whole => return None,
-        Stage::Creating => OperationKind::Create,
-        Stage::Deleting => OperationKind::Delete,
-    };
-    Some(Step::wait_at_most(WaitFor::Effect(kind), RESEND_AFTER))
+/// The step for a VM that is partly created or partly deleted: it is neither changed nor counted as created.
+///
+/// One that is being created has no task of ours under way, or that would be checked first: its create failed half way, or its
+/// answer was lost. So it is sent again; a task of the provider that is under way all the same is what the create returns.
+fn unfinished(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
+    let wait = |kind| Step::wait_at_most(WaitFor::Effect(kind), RESEND_AFTER);
+    match vm.stage {
+        Stage::Whole => None,
+        Stage::Creating if is_resumable(facts, vm) => Some(make(facts, desired)),
+        Stage::Creating => Some(wait(OperationKind::Create)),
+        Stage::Deleting => Some(wait(OperationKind::Delete)),
+    }
+}
+
+/// Whether another `create` finds this VM and completes it: create is then find-or-create, and the VM carries our identity.
+fn is_resumable(facts: &Facts<'_>, vm: &VmState) -> bool {
+    facts.provider.has_identity() && vm.owner.is_some() && facts.object.origin == Origin::Created
 }
 
 /// A change is sent only when the record no longer claims what it changes.

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
-use kube::api::DeleteParams;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use polyvirt_api::kubevirt::{Attachment, KubevirtOptions, NetworkOption};
 use polyvirt_contract::model::{
     ConsoleKind, DiskSpec, NicSpec, PowerOp, PowerState, SnapshotRequest, Stage, UserData, VmRef,
@@ -212,6 +214,51 @@ async fn a_create_that_died_half_way_goes_on() {
     lab.make(rich(&lab, "web")).await;
     assert_eq!(lab.names("Secret").await, ["web-cloudinit"]);
     assert_eq!(lab.state(&vm).await.stage, Stage::Whole);
+}
+
+/// A quota of claims, as if its controller had counted: none is left.
+async fn allow_no_claims(lab: &Lab) -> Api<ResourceQuota> {
+    let quotas = Api::<ResourceQuota>::namespaced(lab.client.clone(), &lab.namespace);
+    let hard = json!({"persistentvolumeclaims": "0"});
+    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": hard}});
+    let quota = serde_json::from_value(quota).expect("a quota");
+    quotas
+        .create(&PostParams::default(), &quota)
+        .await
+        .expect("made");
+    let status = json!({"status": {"hard": hard, "used": hard}});
+    let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+    let counted = quotas.patch_status("none", &params, &patch).await;
+    counted.expect("counted");
+    quotas
+}
+
+/// Every create is refused by the quota, and none makes another VM; without the quota the next one completes what is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_that_a_quota_stops_half_way_is_completed_by_another() {
+    let lab = Lab::new().await;
+    let quotas = allow_no_claims(&lab).await;
+    for _ in 0..2 {
+        let error = lab.provider.create(lab.wish("web")).await;
+        let error = error.expect_err("no claim is allowed");
+        assert_eq!(error.kind, ErrorKind::Exhausted, "{error}");
+        assert!(error.message.contains("exceeded quota"), "{error}");
+        let found = lab.provider.find(&lab.owner("web").identity).await;
+        let found = found.expect("an answer").expect("half of it is there");
+        assert_eq!(found.stage, Stage::Creating);
+    }
+    let params = DeleteParams::default();
+    quotas.delete("none", &params).await.expect("deleted");
+    let begin = Instant::now();
+    // The API server's admission learns by a watch of its own that the quota is gone.
+    while let Err(error) = lab.provider.create(lab.wish("web")).await {
+        assert_eq!(error.kind, ErrorKind::Exhausted, "{error}");
+        assert!(begin.elapsed() < PATIENCE, "{error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let vm = lab.make(lab.wish("web")).await;
+    assert_eq!(lab.state(&vm).await.stage, Stage::Whole);
+    assert_eq!(lab.names("VirtualMachine").await, ["web"]);
 }
 
 /// The instance that runs now.

@@ -103,6 +103,8 @@ pub enum Rule {
     },
     /// A task is forgotten when it ends: its work is done, nobody is told, `task_status` knows nothing of it.
     ForgetTask(Often),
+    /// A create takes the name, fails and leaves the VM half created; the next create completes it.
+    HalfCreate(Often),
     /// Answers take time. The last such rule holds.
     Latency(Latency),
 }
@@ -198,6 +200,15 @@ impl Faults {
     pub(crate) fn forgets_task(&mut self) -> bool {
         self.fire(|rule| match rule {
             Rule::ForgetTask(often) => Some(((), often)),
+            _ => None,
+        })
+        .is_some()
+    }
+
+    /// Whether a create that is carried out now leaves its VM half created.
+    pub(crate) fn leaves_half(&mut self) -> bool {
+        self.fire(|rule| match rule {
+            Rule::HalfCreate(often) => Some(((), often)),
             _ => None,
         })
         .is_some()

@@ -47,6 +47,7 @@ impl Rule {
         "reorder",
         "break",
         "forget",
+        "half",
     ];
 
     /// Reads `key=value`:
@@ -61,6 +62,7 @@ impl Rule {
     /// | `latency=50ms`, `latency=100ms..600ms` | answers take time |
     /// | `duplicate=often`, `reorder=often`, `break=often`, `late=often:2s` | watch messages |
     /// | `forget=often` | tasks are forgotten when they end |
+    /// | `half=often` | a create fails and leaves the VM half created |
     ///
     /// `often` is a count (`3`) or a chance (`10%`, `0.1`); without it, always.
     pub fn parse(key: &str, value: &str) -> Result<Self, FaultError> {
@@ -68,6 +70,7 @@ impl Rule {
         match key {
             "latency" => latency(value).map(Self::Latency),
             "forget" => one(&parts, value).and_then(often).map(Self::ForgetTask),
+            "half" => one(&parts, value).and_then(often).map(Self::HalfCreate),
             "duplicate" => watch(Stutter::Duplicate, &parts, value),
             "reorder" => watch(Stutter::Reorder, &parts, value),
             "break" => watch(Stutter::Break, &parts, value),
@@ -233,6 +236,7 @@ mod tests {
             ("break=1", watch(Stutter::Break, Often::Times(1))),
             ("reorder=1%", watch(Stutter::Reorder, Often::Chance(10_000))),
             ("forget=1", Rule::ForgetTask(Often::Times(1))),
+            ("half=2", Rule::HalfCreate(Often::Times(2))),
         ] {
             assert_eq!(text.parse(), Ok(rule), "{text}");
         }

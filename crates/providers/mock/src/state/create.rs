@@ -16,6 +16,9 @@ impl State {
     /// The VM of the request's identity, made now if it is not there.
     pub(crate) fn create(&mut self, now: Duration, request: &CreateVm) -> Result<Created> {
         let identity = request.owner.as_ref().map(|owner| &owner.identity);
+        if let Some(key) = identity.and_then(|identity| self.half_created(identity)) {
+            return self.make(now, key);
+        }
         if let Some(found) = self.already_there(identity, &request.name)? {
             return Ok(found);
         }
@@ -26,7 +29,18 @@ impl State {
         self.fill_first_disk(&mut vm);
         vm.host = self.hosts.place(&vm.hardware, wanted_host)?;
         vm.devices = self.devices(vm.host, request)?;
-        self.begin(now, vm, self.times.create)
+        let key = self.take_in(vm);
+        self.make(now, key)
+    }
+
+    /// Makes a VM that was taken in. Where that is to fail, the VM stays half created.
+    fn make(&mut self, now: Duration, key: VmKey) -> Result<Created> {
+        if self.faults.leaves_half() {
+            let message =
+                "The mock was told to leave the VM half created; the next create completes it";
+            return Err(ProviderError::new(ErrorKind::Exhausted, message));
+        }
+        self.work(now, key, self.times.create)
     }
 
     /// The devices that the request names, if nobody on the host has them.
@@ -51,10 +65,26 @@ impl State {
 
     /// Takes a new VM in and begins the work on it.
     pub(super) fn begin(&mut self, now: Duration, vm: Vm, takes: Duration) -> Result<Created> {
+        let key = self.take_in(vm);
+        self.work(now, key, takes)
+    }
+
+    fn take_in(&mut self, vm: Vm) -> VmKey {
         let key = vm.key;
         self.numbers.vm = key.0;
         self.index(vm);
         self.touch(key, Happened::Accepted);
+        key
+    }
+
+    /// The VM that an earlier create left half created: no task will complete it.
+    fn half_created(&self, identity: &Identity) -> Option<VmKey> {
+        let vm = self.vms.get(self.by_identity.get(identity)?)?;
+        let left = vm.stage == Stage::Creating && vm.volatile.creation.is_none();
+        left.then_some(vm.key)
+    }
+
+    fn work(&mut self, now: Duration, key: VmKey, takes: Duration) -> Result<Created> {
         let task = self.perform(now, Action::FinishCreate(key), takes)?;
         if let Some(vm) = self.vms.get_mut(&key) {
             vm.volatile.creation = vm.volatile.busy;
