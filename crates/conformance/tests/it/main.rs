@@ -7,5 +7,6 @@
 
 mod defects;
 mod mock;
+mod restart;
 mod shelf;
 mod wire;

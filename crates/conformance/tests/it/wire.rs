@@ -11,6 +11,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 /// The other end of the wire; the server ends with it.
 pub struct Wire {
     pub client: Arc<dyn Provider>,
+    pub address: String,
     _stop: oneshot::Sender<()>,
 }
 
@@ -22,7 +23,8 @@ async fn listener() -> (TcpListener, String) {
 
 fn client(address: String, stop: oneshot::Sender<()>) -> Wire {
     Wire {
-        client: Arc::new(connect(Target::new(address)).expect("a client")),
+        client: Arc::new(connect(Target::new(address.clone())).expect("a client")),
+        address,
         _stop: stop,
     }
 }

@@ -16,6 +16,9 @@ pub const NAME: &str = "polyvirt-name";
 /// The key of the user's request that a call serves.
 pub const REQUEST_ID: &str = "polyvirt-request-id";
 
+/// The key by which a caller says that it acts on a task that nobody knows any more, by looking at the VM.
+pub const FORGOTTEN_TASKS: &str = "polyvirt-forgotten-tasks";
+
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -35,6 +38,16 @@ pub(super) fn put_request(metadata: &mut MetadataMap, request: Option<&RequestId
     if let Some(request) = request {
         put(metadata, REQUEST_ID, request.as_str());
     }
+}
+
+/// Says that `NotFound` is understood of a task that the provider has forgotten.
+pub(super) fn put_forgotten_tasks(metadata: &mut MetadataMap) {
+    put(metadata, FORGOTTEN_TASKS, "not-found");
+}
+
+/// Whether the caller understands `NotFound` of a task that the provider has forgotten.
+pub(super) fn knows_forgotten_tasks(metadata: &MetadataMap) -> bool {
+    metadata.contains_key(FORGOTTEN_TASKS)
 }
 
 /// For whom the call is made; `None` if a manager without identities calls.

@@ -108,7 +108,8 @@ impl Provider for Client {
         let task = Some(v1::TaskRef {
             id: task.to_string(),
         });
-        let request = self.request(Call::TaskStatus, v1::TaskStatusRequest { task });
+        let mut request = self.request(Call::TaskStatus, v1::TaskStatusRequest { task });
+        metadata::put_forgotten_tasks(request.metadata_mut());
         let mut client = self.v1.clone();
         Ok(self
             .answer(Call::TaskStatus, client.task_status(request))

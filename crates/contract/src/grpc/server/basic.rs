@@ -1,10 +1,12 @@
 //! `provider.v1`, call by call.
 
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response};
 
 use crate::error::{ErrorKind, ProviderError};
 use crate::ids::{SnapshotId, TaskId};
 use crate::model::{CloneVm, CreateVm, PowerRequest, PrepareImage};
+use crate::watch::TaskState;
 use crate::wire::v1::provider_server::Provider;
 use crate::wire::{reconfigured, v1};
 
@@ -85,14 +87,19 @@ impl Provider for Server {
         &self,
         request: Request<v1::TaskStatusRequest>,
     ) -> Answer<v1::TaskStatusResponse> {
-        let named = request
-            .into_inner()
-            .task
-            .and_then(|t| TaskId::non_empty(t.id));
+        let (metadata, _, message) = request.into_parts();
+        let named = message.task.and_then(|t| TaskId::non_empty(t.id));
         let task = named.ok_or_else(|| {
             to_status(ProviderError::invalid("task", "The request names no task"))
         })?;
-        answer(self.provider.task_status(&task).await)
+        match self.provider.task_status(&task).await {
+            // A provider that restarted knows none of its earlier tasks. A manager that knows `provider.v1` only polls on
+            // `NotFound` indefinitely; after `done` it describes the VM, and creates it if it is not there.
+            Err(error) if is_forgotten(&error, &task, &metadata) => {
+                answer(Ok(TaskState::Succeeded))
+            }
+            state => answer(state),
+        }
     }
 
     async fn snapshot_create(
@@ -187,4 +194,17 @@ fn refused(error: ProviderError) -> v1::ValidateResponse {
         error_kind: error.kind.reason().to_owned(),
         error_field: error.field.unwrap_or_default(),
     }
+}
+
+/// Whether the task may be one of an earlier life of this provider, and the caller cannot act on `NotFound`.
+fn is_forgotten(error: &ProviderError, task: &TaskId, metadata: &MetadataMap) -> bool {
+    error.kind == ErrorKind::NotFound
+        && is_numbered(task)
+        && !metadata::knows_forgotten_tasks(metadata)
+}
+
+/// All our providers end the id of a task with `-` and its number.
+fn is_numbered(task: &TaskId) -> bool {
+    let number = task.as_str().rsplit_once('-').map(|(_, number)| number);
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
