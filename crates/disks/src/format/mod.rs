@@ -10,12 +10,15 @@
 
 mod foreign;
 mod qcow2;
+mod qcow2_bytes;
 mod vmdk;
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
+
+pub use qcow2_bytes::{from_qcow2, to_qcow2};
 
 /// The largest virtual disk: more than any hypervisor here offers, less than what overflows a tool.
 pub const MAX_VIRTUAL_BYTES: u64 = 64 << 40;

@@ -138,8 +138,8 @@ impl Provider for Mock {
     async fn export_disk(&self, request: ExportDisk) -> Result<DiskExported> {
         let path = staging::file(&self.config.staging, &request.staging)?;
         self.call(Rpc::ExportDisk, |inner, now| {
-            staging::check_format(&request.format, request.compress)?;
-            let bytes = content(inner, &request)?;
+            let raw = content(inner, &request)?;
+            let bytes = staging::encode(raw, &request.format, request.compress)?;
             staging::write(&path, &bytes)?;
             inner.state.exported(now, &request, &bytes)
         })
@@ -149,12 +149,11 @@ impl Provider for Mock {
     async fn import_disk(&self, request: ImportDisk) -> Result<DiskImported> {
         let path = staging::file(&self.config.staging, &request.staging)?;
         self.call(Rpc::ImportDisk, |inner, now| {
-            let bytes = staging::read(&path, &request)?;
-            let kept = inner
-                .store
-                .save_disk(&request.target_name, &sha256(&bytes), &bytes);
+            let staged = staging::read(&path, &request)?;
+            let (name, raw) = (&request.target_name, &staged.raw);
+            let kept = inner.store.save_disk(name, &sha256(raw), raw);
             inner.note(kept);
-            inner.state.imported(now, &request, &bytes)
+            inner.state.imported(now, &request, staged)
         })
         .await
     }

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use bytes::Bytes;
 use polyvirt_contract::model::{ImportDisk, Staging};
 use polyvirt_contract::{ErrorKind, ProviderError, Result};
+use polyvirt_disks::format::{FormatError, from_qcow2, to_qcow2};
 
 use crate::state::sha256;
 
@@ -33,15 +34,40 @@ pub(crate) fn file(mounts: &Path, staging: &Staging) -> Result<PathBuf> {
     Ok(mounts.join(relative))
 }
 
-pub(crate) fn check_format(format: &str, compress: bool) -> Result<()> {
-    if !matches!(format, "" | "raw") {
-        let message = format!("The mock's disks are raw, not {format}; ask for raw");
-        return Err(ProviderError::invalid("spec.storage.format", message));
+/// How a staged disk is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StagedAs {
+    Raw,
+    Qcow2,
+}
+
+impl StagedAs {
+    fn parse(format: &str) -> Result<Self> {
+        match format {
+            "" | "raw" => Ok(Self::Raw),
+            "qcow2" => Ok(Self::Qcow2),
+            other => {
+                let message = format!("The mock stages disks as raw or qcow2, not as {other}");
+                Err(ProviderError::invalid("spec.storage.format", message))
+            }
+        }
     }
+}
+
+/// The file that an export writes for a disk of these bytes.
+pub(crate) fn encode(raw: Bytes, format: &str, compress: bool) -> Result<Bytes> {
+    let staged_as = StagedAs::parse(format)?;
     if compress {
         return Err(ProviderError::unsupported("compressed exports"));
     }
-    Ok(())
+    match staged_as {
+        StagedAs::Raw => Ok(raw),
+        StagedAs::Qcow2 => Ok(to_qcow2(&raw).map_err(unreadable)?.into()),
+    }
+}
+
+fn unreadable(error: FormatError) -> ProviderError {
+    ProviderError::invalid("spec.storage.format", error.to_string())
 }
 
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -51,9 +77,17 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .map_err(|error| failed(path, &error))
 }
 
+/// A disk that was read from a staging place.
+pub(crate) struct Staged {
+    /// The bytes of the disk.
+    pub(crate) raw: Bytes,
+    /// The SHA-256 of the file.
+    pub(crate) checksum: String,
+}
+
 /// Reads a staged disk and checks what can be checked.
-pub(crate) fn read(path: &Path, request: &ImportDisk) -> Result<Bytes> {
-    check_format(&request.format, false)?;
+pub(crate) fn read(path: &Path, request: &ImportDisk) -> Result<Staged> {
+    let staged_as = StagedAs::parse(&request.format)?;
     check_name(&request.target_name)?;
     let length = fs::metadata(path)
         .map_err(|error| failed(path, &error))?
@@ -67,15 +101,17 @@ pub(crate) fn read(path: &Path, request: &ImportDisk) -> Result<Bytes> {
     let bytes = fs::read(path)
         .map(Bytes::from)
         .map_err(|error| failed(path, &error))?;
-    match &request.expected_checksum {
-        Some(expected) if !expected.eq_ignore_ascii_case(&sha256(&bytes)) => {
-            Err(ProviderError::new(
-                ErrorKind::Invalid,
-                "The staged disk does not have the checksum that was told; export it again",
-            ))
-        }
-        _ => Ok(bytes),
+    let checksum = sha256(&bytes);
+    let expected = request.expected_checksum.as_ref();
+    if expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&checksum)) {
+        let message = "The staged disk does not have the expected checksum. Export it again";
+        return Err(ProviderError::new(ErrorKind::Invalid, message));
     }
+    let raw = match staged_as {
+        StagedAs::Raw => bytes,
+        StagedAs::Qcow2 => from_qcow2(&bytes).map_err(unreadable)?.into(),
+    };
+    Ok(Staged { raw, checksum })
 }
 
 fn check_name(name: &str) -> Result<()> {

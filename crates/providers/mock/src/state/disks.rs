@@ -6,6 +6,7 @@ use bytes::Bytes;
 use polyvirt_contract::model::{DiskExported, DiskImported, DiskInfo, ExportDisk, ImportDisk};
 use polyvirt_contract::{ProviderError, Result, SnapshotId, TaskId, VmId};
 
+use crate::staging::Staged;
 use crate::state::images::ImportedDisk;
 use crate::state::tasks::Action;
 use crate::state::view::disk_path;
@@ -92,16 +93,16 @@ impl State {
         &mut self,
         now: Duration,
         request: &ImportDisk,
-        bytes: &Bytes,
+        staged: Staged,
     ) -> Result<DiskImported> {
-        let checksum = sha256(bytes);
-        self.know_import(&request.target_name, checksum.as_str().into(), bytes.len());
+        let (name, length) = (&request.target_name, staged.raw.len());
+        self.know_import(name, sha256(&staged.raw).into(), length);
         Ok(DiskImported {
-            id: request.target_name.clone(),
-            path: import_path(&request.target_name),
+            id: name.clone(),
+            path: import_path(name),
             task: self.tell_later(now)?,
-            actual_size_bytes: i64::try_from(bytes.len()).unwrap_or(i64::MAX),
-            checksum,
+            actual_size_bytes: i64::try_from(length).unwrap_or(i64::MAX),
+            checksum: staged.checksum,
         })
     }
 

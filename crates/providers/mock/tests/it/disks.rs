@@ -68,6 +68,42 @@ fn a_disk_moves_from_one_mock_to_another_with_its_bytes() {
 }
 
 #[test]
+fn a_disk_moves_as_qcow2_with_its_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (from, to) = (staged(folder.path()), staged(folder.path()));
+    let vm = created(&from, "a");
+    let raw = now(from.export_disk(export(&vm, "pvc://claim/a.raw"))).expect("exported");
+    let request = ExportDisk {
+        format: "qcow2".to_owned(),
+        ..export(&vm, "pvc://claim/a.qcow2")
+    };
+    let exported = now(from.export_disk(request)).expect("exported");
+    assert_ne!(exported.checksum, raw.checksum);
+    let file = std::fs::read(folder.path().join("claim/a.qcow2")).expect("written");
+    let probed = polyvirt_disks::format::probe(&file, file.len() as u64).expect("a disk");
+    assert_eq!(probed.format, polyvirt_disks::format::Format::Qcow2);
+    let request = ImportDisk {
+        format: "qcow2".to_owned(),
+        ..import("pvc://claim/a.qcow2", &exported.checksum)
+    };
+    let imported = now(to.import_disk(request)).expect("imported");
+    assert_eq!(imported.checksum, exported.checksum);
+    let image = ImageSource {
+        path: imported.path,
+        ..ImageSource::default()
+    };
+    let migrated = created_as(
+        &to,
+        CreateVm {
+            image,
+            ..crate::common::request("b")
+        },
+    );
+    let back = now(to.export_disk(export(&migrated, "pvc://claim/b.raw"))).expect("exported");
+    assert_eq!(back.checksum, raw.checksum);
+}
+
+#[test]
 fn places_and_formats_that_cannot_be_served_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let mock = staged(folder.path());
@@ -82,12 +118,12 @@ fn places_and_formats_that_cannot_be_served_are_refused() {
         let error = now(mock.export_disk(export(&vm, url))).expect_err(url);
         assert_eq!(error.kind, kind, "{url}");
     }
-    let qcow2 = ExportDisk {
-        format: "qcow2".to_owned(),
+    let vmdk = ExportDisk {
+        format: "vmdk".to_owned(),
         ..export(&vm, "pvc://claim/x")
     };
     assert_eq!(
-        now(mock.export_disk(qcow2)).expect_err("raw only").kind,
+        now(mock.export_disk(vmdk)).expect_err("no vmdk").kind,
         ErrorKind::Invalid
     );
     let compressed = ExportDisk {
