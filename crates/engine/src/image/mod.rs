@@ -100,6 +100,10 @@ impl ImagePass<'_> {
             .map(|provider| report::Use {
                 key: self.status_key(&provider),
                 imports: polyvirt_plan::image::is_import(&self.meant_on(&provider).source),
+                provider: match self.ctx.stores.providers.get(&provider) {
+                    Some(_) => report::ProviderObject::There,
+                    None => report::ProviderObject::Missing,
+                },
             })
             .collect()
     }

@@ -17,6 +17,17 @@ pub struct Use {
     pub key: String,
     /// The image must be brought there; else it is used in place.
     pub imports: bool,
+    /// Whether there is such a Provider.
+    pub provider: ProviderObject,
+}
+
+/// Whether there is a Provider object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProviderObject {
+    /// There is.
+    There,
+    /// VMs name it, and it does not exist.
+    Missing,
 }
 
 /// Sums the providers up: phase, readiness, message, conditions.
@@ -135,11 +146,23 @@ fn imported(status: &VMImageStatus, uses: &[Use]) -> (ImagePhase, Reason, String
             format!("Provider {name}: {why}"),
         );
     }
-    let waiting: Vec<_> = entries
+    let missing = |name: &&str| {
+        let mut uses = uses.iter();
+        uses.any(|u| u.key == **name && u.provider == ProviderObject::Missing)
+    };
+    let waiting = entries
         .iter()
-        .filter(|(_, s)| !s.is_some_and(|s| s.available))
-        .map(|(n, _)| *n)
-        .collect();
+        .filter(|(_, s)| !s.is_some_and(|s| s.available));
+    let (missing, waiting): (Vec<_>, Vec<_>) = waiting.map(|(n, _)| *n).partition(missing);
+    if let (Some(name), []) = (missing.first(), waiting.as_slice()) {
+        return (
+            ImagePhase::Pending,
+            Reason::ProviderNotFound,
+            format!(
+                "Provider {name} does not exist. Create it, or correct spec.providerRef of the VirtualMachines that use this image"
+            ),
+        );
+    }
     if !waiting.is_empty() {
         return (
             ImagePhase::Importing,

@@ -1,5 +1,6 @@
 //! What classes, images, networks and providers have in common: who uses them, and that they stay while somebody does.
 
+mod attachable;
 pub mod class;
 pub mod network;
 pub mod policy;

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use polyvirt_api::infra::{
-    IpAllocationRecord, NetworkPhase, NetworkProviderStatus, Provider, ProviderType,
-    VMNetworkAttachment, VMNetworkAttachmentStatus, VirtualMachine,
+    IpAllocationRecord, NetworkPhase, NetworkProviderStatus, Provider, VMNetworkAttachment,
+    VMNetworkAttachmentStatus, VirtualMachine,
 };
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
 
+use super::attachable::{self, Told};
 use super::{Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
 use crate::context::Context;
+use crate::link::Standing;
 use crate::next::Next;
 use crate::runtime::key::{Key, Kind, ObjectKey};
 use crate::runtime::vm_index::Target;
@@ -94,7 +96,7 @@ fn status(
     new
 }
 
-/// Providers of the namespace: whether the network says anything that they understand.
+/// Providers of the namespace: whether their VMs can be connected to the network.
 fn providers(
     ctx: &Context,
     network: &VMNetworkAttachment,
@@ -107,7 +109,8 @@ fn providers(
         .filter(|p| p.metadata.namespace.as_deref() == Some(namespace));
     near.map(|provider| {
         let name = provider.metadata.name.clone().unwrap_or_default();
-        let fresh = provider_status(network, provider);
+        let before = old.provider_status.get(&name);
+        let fresh = provider_status(ctx, network, provider, before);
         let same = old.provider_status.get(&name).filter(|before| {
             NetworkProviderStatus {
                 last_updated: None,
@@ -123,25 +126,32 @@ fn providers(
     .collect()
 }
 
-fn provider_status(network: &VMNetworkAttachment, provider: &Provider) -> NetworkProviderStatus {
-    let config = &network.spec.network;
-    let wants = match provider.spec.type_ {
-        ProviderType::Vsphere => Some(("spec.network.vsphere", config.vsphere.is_some())),
-        ProviderType::Libvirt => Some(("spec.network.libvirt", config.libvirt.is_some())),
-        ProviderType::Proxmox => Some(("spec.network.proxmox", config.proxmox.is_some())),
-        _ => None,
+/// What is known of a provider that this process has not heard yet is what was known before.
+fn provider_status(
+    ctx: &Context,
+    network: &VMNetworkAttachment,
+    provider: &Provider,
+    before: Option<&NetworkProviderStatus>,
+) -> NetworkProviderStatus {
+    let link = ctx.links.get(&ObjectKey::of(provider));
+    let view = link.map(|link| link.view());
+    let told = match &view {
+        Some(view) if matches!(view.standing, Standing::Connected { .. }) => Told::Answers {
+            features: &view.features,
+            inventory: view.inventory.as_deref(),
+        },
+        Some(view) if matches!(view.standing, Standing::Unavailable { .. }) => Told::Silent,
+        _ => match before {
+            Some(before) => {
+                return NetworkProviderStatus {
+                    last_updated: None,
+                    ..before.clone()
+                };
+            }
+            None => Told::Silent,
+        },
     };
-    match wants {
-        Some((field, false)) => NetworkProviderStatus {
-            available: false,
-            message: Some(format!("{field} is not set")),
-            ..NetworkProviderStatus::default()
-        },
-        _ => NetworkProviderStatus {
-            available: true,
-            ..NetworkProviderStatus::default()
-        },
-    }
+    attachable::entry(&network.spec.network, provider.spec.type_, &told)
 }
 
 /// Fixed addresses on this network, by VM.

@@ -20,6 +20,7 @@ mod defects;
 mod deletion;
 mod drift;
 mod guest_data;
+mod half;
 mod hooks;
 mod hostile;
 mod identity;

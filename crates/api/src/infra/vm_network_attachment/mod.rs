@@ -44,7 +44,7 @@ pub use vsphere::*;
     printcolumn(
         name = "Providers",
         type_ = "string",
-        json_path = ".status.availableOn[*]"
+        json_path = ".status.availableOn"
     ),
     printcolumn(
         name = "Age",

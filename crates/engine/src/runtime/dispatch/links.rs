@@ -71,6 +71,15 @@ impl Dispatcher {
                 self.wake_vm(&key, Urgency::Background);
             }
         }
+        self.wake_networks_near(link);
+    }
+
+    /// The networks of the provider's namespace say whether its VMs can be connected.
+    fn wake_networks_near(&self, link: &Link) {
+        let keys = self.stores.networks.keys().into_iter();
+        for key in keys.filter(|key| key.namespace() == link.key.namespace()) {
+            self.wake_later(Kind::VMNetworkAttachment, &key);
+        }
     }
 
     /// What waited for the provider goes on: its images now, its VMs when they have all been told; and the classes and
@@ -83,9 +92,7 @@ impl Dispatcher {
         for key in self.stores.classes.keys().into_iter().filter(near) {
             self.wake_later(Kind::VMClass, &key);
         }
-        for key in self.stores.networks.keys().into_iter().filter(near) {
-            self.wake_later(Kind::VMNetworkAttachment, &key);
-        }
+        self.wake_networks_near(link);
     }
 }
 
