@@ -33,6 +33,7 @@ use futures::StreamExt as _;
 use kube::Client;
 use kube::core::DynamicObject;
 use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher;
 use tokio::task::JoinSet;
 
@@ -113,15 +114,44 @@ pub async fn start(client: Client, settings: Settings) -> Result<KubevirtSim, Er
     })
 }
 
+/// Waits until a simulator, perhaps of another process, has brought its kinds and behaves like KubeVirt in this cluster.
+pub async fn until_simulated(client: &Client) -> Result<(), Error> {
+    let world = World {
+        client: client.clone(),
+        step: Duration::ZERO,
+    };
+    world.until_served().await
+}
+
 /// Machines that are changed at the same time.
 const AT_ONCE: u16 = 8;
 /// A pass that failed is tried again after this time.
 const AGAIN: Duration = Duration::from_millis(200);
 
+/// How long a watch that broke is not opened again. The library's own pauses grow to half a minute, and a cluster that was lost
+/// and is back would not move for so long.
+const REOPEN: Duration = Duration::from_millis(200);
+
+/// The same short pause before each try.
+struct Soon;
+
+impl Iterator for Soon {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(REOPEN)
+    }
+}
+
+impl Backoff for Soon {
+    fn reset(&mut self) {}
+}
+
 async fn run(world: Arc<World>, kind: Kind) {
     let api = world.all(kind);
     let mut controller = Controller::new_with(api, watcher::Config::default(), kind.resource())
-        .with_config(Config::default().concurrency(AT_ONCE));
+        .with_config(Config::default().concurrency(AT_ONCE))
+        .trigger_backoff(Soon);
     if kind == Kind::Vm {
         let config = watcher::Config::default();
         let instances = world.all(Kind::Vmi);
