@@ -1,6 +1,7 @@
 //! Processes that outlive the one that started them, and are found again by a file.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,6 +27,8 @@ pub struct Service {
     pub program: PathBuf,
     /// Its command line. No secrets: everybody on the machine can read it.
     pub arguments: Vec<String>,
+    /// Variables of the environment that it reads. One that has changed needs a new process.
+    pub variables: Vec<String>,
 }
 
 impl Service {
@@ -34,8 +37,27 @@ impl Service {
         let about = fs::metadata(&self.program);
         let built = about.and_then(|about| about.modified()).map(since_epoch);
         let built = built.unwrap_or_default().as_millis();
-        format!("{} {built} {:?}", self.program.display(), self.arguments)
+        let called = format!("{} {built} {:?}", self.program.display(), self.arguments);
+        match environment(&self.variables, |name| std::env::var_os(name)) {
+            Some(hash) => format!("{called} {hash:016x}"),
+            None => called,
+        }
     }
+}
+
+/// Of the variables that are set, names and values; `None` if none is. Hashed, for a value may be secret. Another build of this
+/// program may hash otherwise, but then the program has changed too.
+fn environment(
+    variables: &[String],
+    value: impl Fn(&str) -> Option<std::ffi::OsString>,
+) -> Option<u64> {
+    let set = variables
+        .iter()
+        .filter_map(|name| Some((name, value(name)?)));
+    let set: Vec<_> = set.collect();
+    let mut hasher = DefaultHasher::new();
+    set.hash(&mut hasher);
+    (!set.is_empty()).then(|| hasher.finish())
 }
 
 /// What is written down of a process that was started.
@@ -236,11 +258,26 @@ fn since_epoch(time: SystemTime) -> Duration {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_variable_that_changed_is_noticed_and_others_are_not() {
+        let names = ["A".to_owned(), "B".to_owned()];
+        let of = |value: &str| {
+            let value = value.to_owned();
+            environment(&names, move |name| {
+                (name == "A").then(|| value.clone().into())
+            })
+        };
+        assert_eq!(of("x"), of("x"));
+        assert_ne!(of("x"), of("y"));
+        assert_eq!(environment(&names, |_| None), None);
+    }
+
     fn shell(script: &str) -> Service {
         Service {
             name: "shell".to_owned(),
             program: PathBuf::from("/bin/sh"),
             arguments: vec!["-c".to_owned(), script.to_owned()],
+            variables: Vec::new(),
         }
     }
 

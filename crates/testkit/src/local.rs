@@ -108,6 +108,7 @@ impl LocalPlane {
             name: component.name().to_owned(),
             program: self.assets.program(component),
             arguments,
+            variables: Vec::new(),
         };
         claim_port(self.folder(), &service, port)?;
         ensure(self.folder(), &service, GRACE).await

@@ -13,6 +13,7 @@ use kube::Client;
 use kube::api::DynamicObject;
 use polyvirt_testkit::Component;
 use polyvirt_testkit::detached::{Service, ensure};
+use polyvirt_testkit::kubevirt_sim::until_simulated;
 use polyvirt_testkit::local::{self, FixedPorts, LocalPlane};
 use serde_json::json;
 
@@ -45,13 +46,13 @@ fn folder_of(folder: &Path, name: &str) -> PathBuf {
     folder.join("clusters").join(name)
 }
 
-/// Sees to it that all clusters run, and that the supervisor knows them.
+/// Sees to it that all clusters run, and behave like KubeVirt.
 pub async fn start(
     progress: &Progress,
     folder: &Path,
-    supervisor: &Client,
     ports: Ports,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Running>> {
+    let mut running = Vec::new();
     for (name, number) in NAMES.into_iter().zip(1_u16..) {
         let work = async {
             let ports = FixedPorts {
@@ -62,10 +63,26 @@ pub async fn start(
             plane.start_etcd().await?;
             let started = plane.start_apiserver().await?;
             simulate(&plane).await?;
-            introduce(supervisor, name, &plane).await?;
-            Ok(((), told(&started, "ready", &plane.url())))
+            // A manager that meets a cluster without KubeVirt's kinds warns of it.
+            until_simulated(&plane.client()?).await?;
+            let done = told(&started, "ready", &plane.url());
+            Ok((Running { name, plane }, done))
         };
-        progress.step(name, work).await?;
+        running.push(progress.step(name, work).await?);
+    }
+    Ok(running)
+}
+
+/// A cluster that runs.
+pub struct Running {
+    name: &'static str,
+    plane: LocalPlane,
+}
+
+/// Sees to it that the supervisor knows the clusters.
+pub async fn introduce_all(supervisor: &Client, clusters: &[Running]) -> anyhow::Result<()> {
+    for cluster in clusters {
+        introduce(supervisor, cluster.name, &cluster.plane).await?;
     }
     Ok(())
 }
@@ -76,6 +93,7 @@ async fn simulate(plane: &LocalPlane) -> anyhow::Result<()> {
         name: SIMULATOR.to_owned(),
         program: std::env::current_exe().context("Cannot find this program's file")?,
         arguments: vec![SIMULATOR.to_owned(), "--kubeconfig".to_owned(), kubeconfig],
+        variables: Vec::new(),
     };
     ensure(plane.folder(), &service, GRACE).await?;
     Ok(())

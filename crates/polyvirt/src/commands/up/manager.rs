@@ -5,17 +5,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clap::CommandFactory as _;
 use polyvirt_testkit::detached::{Detached, Service, Started, ensure};
 use polyvirt_testkit::local::claim_port;
 
 use super::options::Ports;
-use crate::cli::Global;
+use crate::cli::{Cli, Global};
 use crate::commands::probes;
 
 /// Its name among the processes of the folder.
 pub const NAME: &str = "manager";
 /// Passes under way are given 10 s of it.
 pub const GRACE: Duration = Duration::from_secs(20);
+/// Says where KubevirtConfigs are.
+const CONFIGS_NAMESPACE: &str = "KUBEVIRT_CONFIGS_NAMESPACE";
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
@@ -70,15 +73,47 @@ fn service(kubeconfig: &Path, ports: Ports, logs: &Global) -> anyhow::Result<Ser
         "--log-format".to_owned(),
         logs.log_format.word().to_owned(),
     ];
+    let mut arguments = words.to_vec();
+    if std::env::var_os(CONFIGS_NAMESPACE).is_none() {
+        // One user has this machine: nobody's KubevirtConfigs are kept apart by their namespaces.
+        arguments.push("--kubevirt-configs-namespace=*".to_owned());
+    }
     Ok(Service {
         name: NAME.to_owned(),
         program: std::env::current_exe().context("Cannot find this program's file")?,
-        arguments: words.to_vec(),
+        arguments,
+        variables: variables(),
     })
+}
+
+/// The variables that the manager reads beside its command line.
+fn variables() -> Vec<String> {
+    let program = Cli::command();
+    let manager = program.find_subcommand("manager");
+    let options = manager.into_iter().flat_map(clap::Command::get_arguments);
+    let named = options.filter_map(|option| option.get_env());
+    named
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Fails with the reason if it does not work.
 pub async fn health(ports: Ports) -> anyhow::Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.health));
     probes::fetch(address, "/readyz").await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_what_the_manager_reads_is_noticed() {
+        let names = variables();
+        assert!(
+            names.iter().any(|name| name == CONFIGS_NAMESPACE),
+            "{names:?}"
+        );
+        assert!(names.iter().any(|name| name == "DEFAULT_KUBEVIRT_CONFIG"));
+    }
 }

@@ -1,7 +1,7 @@
 //! `polyvirt up`: a control plane, the manager and a first VM on this machine, all of which stay when the command ends.
 //!
 //! ```text
-//!   folder ──► etcd ──► kube-apiserver ──► CRDs ──► manager ──► sample ──► the guest has booted
+//!   folder ──► etcd ──► kube-apiserver ──► CRDs ──► hypervisors beside ──► manager ──► sample ──► the guest has booted
 //! ```
 //!
 //! Each step looks at what is there first, so that a second run repairs and changes nothing else.
@@ -57,20 +57,21 @@ pub async fn run(options: Options, logs: &Global) -> anyhow::Result<()> {
     let plane = LocalPlane::open(&folder, ports.control_plane()).await?;
     let_vms_pass(plane.folder())?;
     ports.remember(plane.folder())?;
-    let started = everything(&progress, &plane, ports, logs).await;
-    let (client, manager) = started.map_err(with_flags)?;
-    let many = clusters::wanted(&options.with, plane.folder());
-    if many {
-        let started = clusters::start(&progress, plane.folder(), &client, ports).await;
-        started.map_err(with_flags)?;
-    }
-    let more = if many {
-        clusters::hints()
-    } else {
+    let started = everything(&progress, &plane, ports, logs, &options).await;
+    let Everything {
+        client,
+        manager,
+        beside,
+    } = started.map_err(with_flags)?;
+    clusters::introduce_all(&client, &beside.clusters).await?;
+    let more = if beside.clusters.is_empty() {
         String::new()
+    } else {
+        clusters::hints()
     };
+    let libvirt = beside.libvirt.as_ref();
     if options.no_sample {
-        let more = more + &with_libvirt(&progress, &plane, &client, &options, None).await?;
+        let more = more + &with_libvirt(&progress, &plane, &client, libvirt, None).await?;
         progress.line(&format!("{}{more}", hints(&plane.kubeconfig_path(), None)));
         return Ok(());
     }
@@ -78,7 +79,8 @@ pub async fn run(options: Options, logs: &Global) -> anyhow::Result<()> {
     let vm = sample::name_of(&objects, "VirtualMachine")?;
     let look = FirstLook::of(manager, ports);
     boot(&progress, &client, &vm, look, options.timeout).await?;
-    let more = more + &with_libvirt(&progress, &plane, &client, &options, Some(look)).await?;
+    let look = Some((look, options.timeout));
+    let more = more + &with_libvirt(&progress, &plane, &client, libvirt, look).await?;
     let hints = hints(&plane.kubeconfig_path(), Some(&vm));
     progress.line(&format!("{hints}{more}"));
     Ok(())
@@ -89,30 +91,68 @@ async fn with_libvirt(
     progress: &Progress,
     plane: &LocalPlane,
     client: &Client,
-    options: &Options,
-    look: Option<FirstLook>,
+    daemon: Option<&libvirt::Daemon>,
+    look: Option<(FirstLook, Duration)>,
 ) -> anyhow::Result<String> {
-    if !libvirt::wanted(&options.with, plane.folder()) {
+    let Some(daemon) = daemon else {
         return Ok(String::new());
-    }
-    let vm = libvirt::start(progress, plane.folder(), client).await?;
-    if let (Some(vm), Some(look)) = (&vm, look) {
-        boot(progress, client, vm, look, options.timeout).await?;
+    };
+    let vm = libvirt::introduce(progress, plane.folder(), client, daemon).await?;
+    if let (Some(vm), Some((look, limit))) = (&vm, look) {
+        boot(progress, client, vm, look, limit).await?;
     }
     Ok(libvirt::hints(vm.as_deref()))
 }
 
 /// What runs whether or not there are VMs.
+struct Everything {
+    client: Client,
+    manager: Started,
+    beside: Beside,
+}
+
+/// The hypervisors that were asked for beside QEMU.
+struct Beside {
+    clusters: Vec<clusters::Running>,
+    libvirt: Option<libvirt::Daemon>,
+}
+
+/// The hypervisors are started before the manager: one that an earlier run has declared would count as unhealthy until they answer.
 async fn everything(
     progress: &Progress,
     plane: &LocalPlane,
     ports: Ports,
     logs: &Global,
-) -> anyhow::Result<(Client, Started)> {
+    options: &Options,
+) -> anyhow::Result<Everything> {
     let client = control_plane(progress, plane, ports).await?;
     stopped::start_again(progress, plane.folder()).await?;
+    let beside = start_beside(progress, plane.folder(), ports, options).await?;
     let manager = run_manager(progress, plane, ports, logs).await?;
-    Ok((client, manager))
+    Ok(Everything {
+        client,
+        manager,
+        beside,
+    })
+}
+
+async fn start_beside(
+    progress: &Progress,
+    folder: &Path,
+    ports: Ports,
+    options: &Options,
+) -> anyhow::Result<Beside> {
+    let clusters = if clusters::wanted(&options.with, folder) {
+        clusters::start(progress, folder, ports).await?
+    } else {
+        Vec::new()
+    };
+    let libvirt = if libvirt::wanted(&options.with, folder) {
+        Some(libvirt::start(progress, folder).await?)
+    } else {
+        None
+    };
+    Ok(Beside { clusters, libvirt })
 }
 
 /// Whoever meets a port that is taken wants to know how to choose another one.

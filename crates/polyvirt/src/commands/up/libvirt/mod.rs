@@ -42,15 +42,19 @@ pub fn wanted(asked: &[Extra], folder: &Path) -> bool {
     asked.contains(&Extra::Libvirt) || Home::of(folder, Who::we_are()).exists()
 }
 
-/// Sees to it that there is a libvirt and a Provider of it. The name of the VM there, if one was declared.
-pub async fn start(
-    progress: &Progress,
-    folder: &Path,
-    client: &Client,
-) -> anyhow::Result<Option<String>> {
+/// The libvirt that a Provider is declared for.
+pub enum Daemon {
+    /// The one of this machine.
+    Systems,
+    /// One of our own, and what its guests run with.
+    Ours(String),
+}
+
+/// Sees to it that there is a libvirt, before the manager looks for it.
+pub async fn start(progress: &Progress, folder: &Path) -> anyhow::Result<Daemon> {
     let home = Home::of(folder, Who::we_are());
     if !home.exists() && UnixStream::connect(SYSTEM).await.is_ok() {
-        return systems_own(progress, client).await;
+        return Ok(Daemon::Systems);
     }
     let accelerator = accelerator(folder).await?;
     let kvm = match accelerator.as_str() {
@@ -65,8 +69,22 @@ pub async fn start(
         ))
     };
     progress.step(NAME, daemon).await?;
+    Ok(Daemon::Ours(accelerator))
+}
+
+/// Sees to it that there is a Provider of that libvirt. The name of the VM there, if one was declared.
+pub async fn introduce(
+    progress: &Progress,
+    folder: &Path,
+    client: &Client,
+    daemon: &Daemon,
+) -> anyhow::Result<Option<String>> {
+    let Daemon::Ours(accelerator) = daemon else {
+        return systems_own(progress, client).await;
+    };
+    let home = Home::of(folder, Who::we_are());
     let image = folder.join("images/guest.qcow2");
-    let endpoint = home.endpoint(&accelerator);
+    let endpoint = home.endpoint(accelerator);
     let mut objects = objects(&endpoint, &image)?;
     let vm = image.is_file();
     objects.retain(|object| vm || kind(object) == "Provider");
@@ -147,6 +165,7 @@ async fn run(
         name: NAME.to_owned(),
         program: found(program)?,
         arguments: arguments.collect(),
+        variables: Vec::new(),
     };
     found("libvirtd")?;
     let (mut process, started) = ensure(folder, &service, GRACE).await?;
