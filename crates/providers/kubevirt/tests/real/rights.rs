@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use polyvirt_contract::model::{MigrateVm, PowerOp, PowerState, SnapshotRequest, VmRef};
@@ -54,8 +57,42 @@ async fn with_those_rights(lab: &Lab) -> Arc<Kubevirt> {
     let client = plane
         .client_as(USER, &["system:authenticated"])
         .expect("a client");
+    until_granted(&client).await;
     let config = KubevirtConfig::from_url("kubevirt://kubeconfig").expect("readable");
     Kubevirt::with_client(client, &config)
+}
+
+/// The API server's authorizer learns of a role binding by a watch of its own, a moment after the binding was accepted. Each rule
+/// of the role is asked for: they come together, but nothing promises that.
+async fn until_granted(client: &Client) {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    for (group, resource) in [
+        ("kubevirt.io", "virtualmachines"),
+        ("", "persistentvolumeclaims"),
+    ] {
+        let review = SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(ResourceAttributes {
+                    group: Some(group.to_owned()),
+                    resource: Some(resource.to_owned()),
+                    verb: Some("list".to_owned()),
+                    ..ResourceAttributes::default()
+                }),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        };
+        let begin = std::time::Instant::now();
+        loop {
+            let asked = reviews.create(&PostParams::default(), &review).await;
+            let answer = asked.expect("an answer").status;
+            if answer.is_some_and(|status| status.allowed) {
+                break;
+            }
+            assert!(begin.elapsed() < crate::lab::PATIENCE, "it is not granted");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
