@@ -16,6 +16,8 @@ pub mod details {
     pub const PHASE: &str = "kubevirt.phase";
     /// The claim of the first disk.
     pub const ROOT_CLAIM: &str = "kubevirt.rootClaim";
+    /// The StorageClass of that claim.
+    pub const ROOT_STORAGE_CLASS: &str = "kubevirt.rootStorageClass";
     /// The operating system that the guest names.
     pub const GUEST_OS: &str = "guest.os";
     /// The kernel that the guest names.

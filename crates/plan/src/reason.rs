@@ -243,6 +243,8 @@ reasons! {
     KubeVirtApiError,
     /// It cannot be said in which cluster the Machine is to run. Name a KubevirtConfig in the annotation vitistack.io/kubevirt-config.
     KubevirtConfigNotFound,
+    /// The KubevirtConfig is in a namespace that the manager does not read. Create it where KUBEVIRT_CONFIGS_NAMESPACE says, or set that to its namespace or to *.
+    NamespaceNotRead,
     /// Clusters have different versions of KubeVirt; the message says which.
     KubevirtVersionsDiffer,
     /// The KubevirtConfig for the Machine was chosen and written down.

@@ -12,6 +12,7 @@ use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::kind;
 
 use super::settings::Settings;
+use crate::shared::words::{pairs, translate};
 
 /// VMs can be made.
 pub const READY: &str = "Ready";
@@ -95,6 +96,8 @@ pub fn raise(config: &KubevirtConfig, provider: Option<&Provider>) -> KubevirtCo
     let told = provider.and_then(|p| p.status.clone()).unwrap_or_default();
     let found = told.version.as_deref().and_then(KubevirtVersion::parse);
     let error = told.last_error.unwrap_or_default();
+    // An error that is over reads like a fault in a status that says Ready.
+    let is_wrong = phase != READY;
     // What was refused before anybody was asked is an error too.
     let refused = Some(message.clone()).filter(|_| phase == FAILED);
     KubevirtConfigStatus {
@@ -105,10 +108,11 @@ pub fn raise(config: &KubevirtConfig, provider: Option<&Provider>) -> KubevirtCo
         created: created.map(|time| time.0.to_string()),
         kubevirt_version: found.as_ref().map(|found| found.version.clone()),
         api_versions: found.map(|found| found.api_versions).unwrap_or_default(),
-        last_error: Some(error.message)
+        last_error: Some(in_their_words(&error.message))
             .filter(|text| !text.is_empty())
-            .or(refused),
-        last_error_time: error.time,
+            .or(refused)
+            .filter(|_| is_wrong),
+        last_error_time: error.time.filter(|_| is_wrong),
         latency_ms: told.latency_ms,
         provider_ref: provider.and_then(|p| p.metadata.name.clone()),
         observed_generation: config.metadata.generation,
@@ -163,8 +167,8 @@ fn standing(
     let ready = conditions.into_iter().find(|c| c.type_ == kind::READY);
     match ready.map(|c| (c.status.as_str(), c.message.clone())) {
         Some(("True", message)) => (READY, CONNECTED, message),
-        Some(("False", message)) => (FAILED, DISCONNECTED, message),
-        Some((_, message)) => (PENDING, DISCONNECTED, message),
+        Some(("False", message)) => (FAILED, DISCONNECTED, in_their_words(&message)),
+        Some((_, message)) => (PENDING, DISCONNECTED, in_their_words(&message)),
         None => (
             PENDING,
             DISCONNECTED,
@@ -172,6 +176,45 @@ fn standing(
         ),
     }
 }
+
+/// Fields of the Provider, and what of the KubevirtConfig became them. Where it has nothing of the kind, the field is left out.
+const FIELDS: &[(&str, &str)] = &[
+    ("spec.credentialSecretRef.namespace", "spec.secretNamespace"),
+    ("spec.credentialSecretRef.name", "spec.kubeconfigSecretRef"),
+    ("spec.credentialSecretRef", "spec.kubeconfigSecretRef"),
+    ("spec.type: ", ""),
+    ("spec.endpoint: ", ""),
+    ("spec.runtime.mode: ", ""),
+    ("spec.runtime: ", ""),
+];
+
+/// The message of the Provider in the fields of the KubevirtConfig.
+fn in_their_words(message: &str) -> String {
+    translate(message, &pairs(FIELDS))
+}
+
+/// The status of a KubevirtConfig in a namespace that this manager does not read; `None` if another manager has written one.
+pub fn raise_unread(config: &KubevirtConfig, read: &str) -> Option<KubevirtConfigStatus> {
+    let own = config.metadata.namespace.as_deref().unwrap_or_default();
+    let message = format!(
+        "{UNREAD} in namespace {own}: the manager reads KubevirtConfigs of namespace {read} only. Create it there, or set KUBEVIRT_CONFIGS_NAMESPACE of the manager to {own} or *"
+    );
+    let old = config.status.as_ref();
+    let written = old.is_some_and(|s| s.phase.as_deref().is_some_and(|phase| !phase.is_empty()));
+    let ours = old.and_then(|s| s.message.as_deref());
+    let ours = ours.is_some_and(|text| text.starts_with(UNREAD));
+    (!written || ours).then(|| KubevirtConfigStatus {
+        phase: Some(FAILED.to_owned()),
+        status: Some(DISCONNECTED.to_owned()),
+        message: Some(message),
+        name: Some(config.spec.name.clone()),
+        observed_generation: config.metadata.generation,
+        ..KubevirtConfigStatus::default()
+    })
+}
+
+/// How the message of a KubevirtConfig that is not read begins.
+const UNREAD: &str = "Not used";
 
 fn conflict(provider: &Provider) -> String {
     let name = provider.metadata.name.as_deref().unwrap_or_default();
@@ -278,7 +321,9 @@ mod tests {
             assert_eq!(raised.phase.as_deref(), Some(phase));
             assert_eq!(raised.status.as_deref(), Some(status));
             let told = provider.is_some_and(|provider| provider.status.is_some());
-            assert_eq!(raised.last_error.is_some(), told, "{phase}");
+            let wrong = told && phase != READY;
+            assert_eq!(raised.last_error.is_some(), wrong, "{phase}");
+            assert!(wrong || raised.last_error_time.is_none(), "{phase}");
         }
         let mut refused = provider(Some("False"));
         refused.status.as_mut().unwrap().last_error = None;
@@ -287,8 +332,7 @@ mod tests {
         let raised = raise(&config(None), Some(&provider(Some("True"))));
         assert_eq!(raised.kubevirt_version.as_deref(), Some("v1.8.4"));
         assert_eq!(raised.api_versions, ["v1", "v1alpha3"]);
-        assert_eq!(raised.last_error.as_deref(), Some("It was gone"));
-        assert!(raised.last_error_time.is_some());
+        assert_eq!(raised.last_error, None, "it is over");
         assert_eq!(raised.latency_ms, Some(7));
         let slower = KubevirtConfigStatus {
             latency_ms: Some(9),
@@ -296,6 +340,48 @@ mod tests {
         };
         assert!(!is_news(&raised, &slower));
         assert!(is_news(&KubevirtConfigStatus::default(), &raised));
+    }
+
+    #[test]
+    fn fields_are_those_of_the_config() {
+        for (ours, theirs) in [
+            (
+                "spec.credentialSecretRef.name: Secret x does not exist. Create it",
+                "spec.kubeconfigSecretRef: Secret x does not exist. Create it",
+            ),
+            (
+                "spec.credentialSecretRef.namespace: No",
+                "spec.secretNamespace: No",
+            ),
+            (
+                "spec.credentialSecretRef: No",
+                "spec.kubeconfigSecretRef: No",
+            ),
+            ("spec.runtime.mode: No", "No"),
+            ("The cluster does not answer", "The cluster does not answer"),
+        ] {
+            let mut refused = provider(Some("False"));
+            let status = refused.status.as_mut().unwrap();
+            status.conditions[0].message = ours.into();
+            let raised = raise(&config(None), Some(&refused));
+            assert_eq!(raised.message.as_deref(), Some(theirs));
+        }
+    }
+
+    #[test]
+    fn a_config_that_is_not_read_says_so_unless_another_manager_reads_it() {
+        let mut other = config(None);
+        let unread = raise_unread(&other, "default").expect("a status");
+        let text = unread.message.clone().unwrap();
+        assert_eq!(unread.phase.as_deref(), Some(FAILED));
+        assert!(
+            text.contains("namespace configs") && text.contains("default"),
+            "{text}"
+        );
+        other.status = Some(unread.clone());
+        assert_eq!(raise_unread(&other, "default"), Some(unread));
+        other.status = Some(raise(&other, Some(&provider(Some("True")))));
+        assert_eq!(raise_unread(&other, "default"), None);
     }
 
     #[test]

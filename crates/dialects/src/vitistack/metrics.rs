@@ -78,6 +78,8 @@ pub struct Metrics {
     storage: Family<StorageLabel, Histogram>,
     networks: Family<NetworkLabel, Counter>,
     counted: Mutex<HashMap<ObjectKey, Counted>>,
+    /// The network of each Machine that cannot be used, as it was counted last.
+    unusable: Mutex<HashMap<ObjectKey, String>>,
 }
 
 fn seconds() -> Histogram {
@@ -98,6 +100,7 @@ impl Default for Metrics {
             storage: Family::new_with_constructor(long_seconds),
             networks: Family::default(),
             counted: Mutex::default(),
+            unusable: Mutex::default(),
         }
     }
 }
@@ -155,12 +158,19 @@ impl Metrics {
         self.errors.get_or_create(&labels).inc();
     }
 
-    /// A network cannot be used.
-    pub fn network_error(&self, network: &str) {
+    /// A pass found that the Machine cannot use this network, or no such network. The same one again is not counted again.
+    pub fn network_error(&self, machine: &ObjectKey, network: Option<&str>) {
+        let mut unusable = self.unusable.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(network) = network else {
+            unusable.remove(machine);
+            return;
+        };
         let network_name = network.to_owned();
-        self.networks
-            .get_or_create(&NetworkLabel { network_name })
-            .inc();
+        let before = unusable.insert(machine.clone(), network_name.clone());
+        if before.as_deref() != Some(network) {
+            let label = NetworkLabel { network_name };
+            self.networks.get_or_create(&label).inc();
+        }
     }
 
     /// The disks of a VM were there so long after it was made.
@@ -173,6 +183,9 @@ impl Metrics {
 
     /// A Machine is counted so from now on; `None` if it is gone.
     pub fn count(&self, machine: &ObjectKey, now: Option<Counted>) {
+        if now.is_none() {
+            self.network_error(machine, None);
+        }
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         if counted.get(machine) == now.as_ref() {
             return;
@@ -209,6 +222,32 @@ mod tests {
 
     use super::*;
 
+    fn text(metrics: &Metrics) -> String {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        metrics.register(&mut registry);
+        encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn each_network_of_a_machine_that_cannot_be_used_is_counted_once() {
+        let metrics = Metrics::default();
+        let key = ObjectKey::new("ns", "web");
+        let seen = ["prod", "prod", "storage", "storage"];
+        for network in seen {
+            metrics.network_error(&key, Some(network));
+        }
+        metrics.network_error(&key, None);
+        metrics.network_error(&key, Some("storage"));
+        let shown = text(&metrics);
+        for (network, number) in [("prod", 1), ("storage", 2)] {
+            let line = format!(
+                "kubevirt_operator_network_configuration_errors_total{{network_name=\"{network}\"}} {number}"
+            );
+            assert!(shown.contains(&line), "{shown}");
+        }
+    }
+
     #[test]
     fn a_machine_is_counted_once_wherever_it_stands() {
         let metrics = Metrics::default();
@@ -221,12 +260,6 @@ mod tests {
         metrics.count(&key, Some(at("Creating", None)));
         metrics.count(&key, Some(at("Running", Some("Running"))));
         metrics.count(&key, Some(at("Running", Some("Running"))));
-        let text = |metrics: &Metrics| {
-            let (mut registry, mut text) = (Registry::default(), String::new());
-            metrics.register(&mut registry);
-            encode(&mut text, &registry).unwrap();
-            text
-        };
         let shown = text(&metrics);
         let line = |phase, number| {
             format!(

@@ -1,10 +1,13 @@
 //! KubevirtConfigs and their Providers.
 
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
 use polyvirt_api::infra::Provider;
 use polyvirt_api::vitistack::{KubevirtConfig, Machine};
+use polyvirt_dialects::vitistack::settings::ConfigsNamespace;
 use serde_json::json;
 
-use crate::world::{World, config, machine};
+use crate::world::{PATIENCE, World, config, machine};
 
 fn stands(phase: &'static str, status: &'static str) -> impl Fn(&KubevirtConfig) -> bool {
     move |config| {
@@ -47,6 +50,41 @@ async fn a_cluster_that_cannot_be_reached_is_told() {
         message.contains("This test knows no such cluster"),
         "{message}"
     );
+}
+
+/// It was ignored in silence: no phase, no event.
+#[tokio::test]
+async fn a_config_in_a_namespace_that_is_not_read_says_so() {
+    let mut world = World::empty("unread").await;
+    world.apply(config("east")).await;
+    let elsewhere = ConfigsNamespace::One("elsewhere".to_owned());
+    world
+        .start(|settings| settings.configs_namespace = elsewhere)
+        .await;
+    let unread = world
+        .until(
+            "east",
+            "says that it is not read",
+            stands("Failed", "Disconnected"),
+        )
+        .await;
+    let message = unread.status.unwrap().message.unwrap();
+    assert!(
+        message.contains("namespace elsewhere only") && message.contains(&world.namespace),
+        "{message}"
+    );
+    let begin = std::time::Instant::now();
+    loop {
+        let events = world.api::<Event>().list(&ListParams::default()).await;
+        let mut events = events.expect("a list").items.into_iter();
+        if events.any(|e| e.reason.as_deref() == Some("NamespaceNotRead")) {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "there is no event");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let providers = world.api::<Provider>().list(&ListParams::default()).await;
+    assert!(providers.expect("a list").items.is_empty());
 }
 
 #[tokio::test]

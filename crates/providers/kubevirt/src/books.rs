@@ -10,7 +10,7 @@ use kube::core::DynamicObject;
 use polyvirt_contract::model::VmState;
 
 use crate::cluster::Listed;
-use crate::facts::{self, Fact, SnapshotFacts};
+use crate::facts::{self, ClaimFacts, Fact, SnapshotFacts};
 use crate::kinds::{Kind, VmKey, version};
 use crate::map::from_kubevirt::Known;
 
@@ -213,17 +213,17 @@ impl Inside {
         Some(known.state())
     }
 
-    fn claims<'a>(&self, key: &VmKey, vm: &'a facts::VmFacts) -> BTreeMap<&'a str, u64> {
-        let bytes = |claim: &str| {
+    fn claims<'a>(&self, key: &VmKey, vm: &'a facts::VmFacts) -> BTreeMap<&'a str, ClaimFacts> {
+        let known = |claim: &str| {
             let fact = self.fact(Kind::Claim, &VmKey::new(&key.namespace, claim))?;
-            match *fact {
-                Fact::Claim(bytes) => Some(bytes),
+            match &*fact {
+                Fact::Claim(claim) => Some(claim.clone()),
                 _ => None,
             }
         };
         let disks = vm.disks.iter();
         disks
-            .filter_map(|(_, claim)| Some((claim.as_str(), bytes(claim)?)))
+            .filter_map(|(_, claim)| Some((claim.as_str(), known(claim)?)))
             .collect()
     }
 

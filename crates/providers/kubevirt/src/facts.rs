@@ -25,8 +25,7 @@ const DOMAIN: &str = "/spec/template/spec/domain";
 pub(crate) enum Fact {
     Vm(Box<VmFacts>),
     Instance(Box<InstanceFacts>),
-    /// Bytes that a claim asks for.
-    Claim(u64),
+    Claim(ClaimFacts),
     Snapshot(Box<SnapshotFacts>),
 }
 
@@ -48,6 +47,24 @@ pub(crate) struct VmFacts {
     /// What KubeVirt says is wrong; empty if nothing.
     pub(crate) trouble: String,
     pub(crate) last_request: String,
+}
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClaimFacts {
+    /// Bytes that it asks for.
+    pub(crate) bytes: u64,
+    /// Its StorageClass, which the cluster fills in; empty if there is none.
+    pub(crate) class: String,
+}
+
+impl ClaimFacts {
+    fn read(claim: &Value) -> Self {
+        Self {
+            bytes: claim_bytes(claim),
+            class: text(claim, "/spec/storageClassName").to_owned(),
+        }
+    }
 }
 
 /// A VirtualMachineInstance: the machine while it runs.
@@ -102,7 +119,7 @@ impl Fact {
         match kind {
             Kind::Vm => Some(Self::Vm(Box::new(VmFacts::read(object)))),
             Kind::Vmi => Some(Self::Instance(Box::new(InstanceFacts::read(&object.data)))),
-            Kind::Claim => Some(Self::Claim(claim_bytes(&object.data))),
+            Kind::Claim => Some(Self::Claim(ClaimFacts::read(&object.data))),
             Kind::Snapshot => Some(Self::Snapshot(Box::new(SnapshotFacts::read(object)))),
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! What the engine says of the VirtualMachine that was made, in the fields that the user has written.
 
 /// Whole fields, and what stands for them.
-const WHOLE: [(&str, &str); 6] = [
+const WHOLE: [(&str, &str); 12] = [
     ("spec.placement.affinity", "spec.template.spec.affinity"),
     (
         "spec.placement.nodeSelector",
@@ -14,6 +14,15 @@ const WHOLE: [(&str, &str); 6] = [
     ("spec.image", "spec.template.spec.image.source"),
     ("spec.source", "spec.template.spec.image.source"),
     ("spec.resources.devices", "spec.template.spec.devices"),
+    ("spec.resources.cpu", "spec.template.spec.resources.cpu"),
+    (
+        "spec.resources.memoryMiB",
+        "spec.template.spec.resources.memory",
+    ),
+    ("class.cpu", "spec.template.spec.resources.cpu"),
+    ("class.memory", "spec.template.spec.resources.memory"),
+    ("class.diskDefaults", "spec.template.spec.volumes"),
+    ("spec.disks", "spec.template.spec.volumes"),
 ];
 /// Beginnings of fields that go on alike.
 const BEGINNINGS: [(&str, &str); 3] = [

@@ -17,6 +17,7 @@ use crate::shared::desk::Claim;
 use crate::shared::made;
 use crate::shared::wake::keep;
 use crate::vitistack::config::{self, is_heir, is_owned, lower, made_of, raise, says_the_same};
+use crate::vitistack::settings::ConfigsNamespace;
 
 impl Controller {
     /// Brings one KubevirtConfig, its Provider and its status up to date.
@@ -25,7 +26,7 @@ impl Controller {
             Some(config) if self.settings.configs_namespace.covers(key.namespace()) => {
                 self.keep_config(key, &config).await
             }
-            Some(_) => Ok(()),
+            Some(config) => self.keep_unread(key, &config).await,
             None if self.is_in_use(key) => return Next::After(self.settings.resync),
             None => self.drop_provider(key).await,
         };
@@ -53,6 +54,10 @@ impl Controller {
         let provider = self.ensure_provider(key, config).await?;
         let old = config.status.clone().unwrap_or_default();
         let new = raise(config, provider.as_deref());
+        if new.phase.as_deref() == Some(config::FAILED) {
+            let reason = Reason::KubeVirtApiError.as_str();
+            self.metrics.error("KubevirtConfig", reason);
+        }
         if !config::is_news(&old, &new) {
             return Ok(());
         }
@@ -67,6 +72,29 @@ impl Controller {
         {
             self.compare_clusters(key, &new, &about);
         }
+        Ok(())
+    }
+
+    /// A KubevirtConfig in a namespace that is not read says so, once: nothing else would.
+    async fn keep_unread(
+        &self,
+        key: &ObjectKey,
+        config: &Arc<KubevirtConfig>,
+    ) -> Result<(), ClusterError> {
+        let ConfigsNamespace::One(read) = &self.settings.configs_namespace else {
+            return Ok(());
+        };
+        let old = config.status.clone().unwrap_or_default();
+        let Some(new) = config::raise_unread(config, read).filter(|new| *new != old) else {
+            return Ok(());
+        };
+        let message = new.message.clone().unwrap_or_default();
+        let written: KubevirtConfig = self.desk.status(key, &new).await?;
+        keep(&self.stores.configs, config, written);
+        tracing::warn!(controller = "KubevirtConfig", config = %key, "⚠️ {message}");
+        let about = About::of(Kind::KubevirtConfig, &**config);
+        self.desk
+            .event(&about, Note::warning(Reason::NamespaceNotRead, message));
         Ok(())
     }
 
@@ -106,7 +134,6 @@ impl Controller {
                 "✅ {message}"
             );
         } else {
-            self.metrics.error("KubevirtConfig", reason.as_str());
             tracing::warn!(
                 controller = "KubevirtConfig",
                 config = name,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use polyvirt_api::infra::VirtualMachine;
+use polyvirt_api::kubevirt::details;
 use polyvirt_api::vitistack::{Machine, MachineStatus, NetworkConfiguration};
 use polyvirt_engine::cluster::{About, ClusterError};
 use polyvirt_engine::next::Next;
@@ -79,12 +80,13 @@ impl Controller {
             now: jiff::Timestamp::now(),
         });
         self.count(key, machine, &new, vm);
+        self.count_errors(key, &new, trouble);
         if new == old {
             return Ok(());
         }
         let written: Machine = self.desk.status(key, &new).await?;
         keep(&self.stores.machines, machine, written);
-        self.tell(key, machine, &old, &new, trouble);
+        self.tell(key, machine, &old, &new);
         self.time_storage(found, &old, &new);
         Ok(())
     }
@@ -112,13 +114,21 @@ impl Controller {
         self.metrics.count(key, Some(counted));
     }
 
+    /// Each pass that found something wrong, and each network of the Machine that cannot be used, once.
+    fn count_errors(&self, key: &ObjectKey, new: &MachineStatus, trouble: Option<&Trouble>) {
+        if let Some(reason) = &new.failure_reason {
+            self.metrics.error("Machine", reason);
+        }
+        let network = trouble.and_then(Trouble::network);
+        self.metrics.network_error(key, network);
+    }
+
     fn tell(
         &self,
         key: &ObjectKey,
         machine: &Arc<Machine>,
         old: &MachineStatus,
         new: &MachineStatus,
-        trouble: Option<&Trouble>,
     ) {
         let Some(note) = raise::note(old, new) else {
             return;
@@ -132,12 +142,6 @@ impl Controller {
             "{}",
             note.message
         );
-        if let Some(reason) = &new.failure_reason {
-            self.metrics.error("Machine", reason);
-        }
-        if let Some(network) = trouble.and_then(Trouble::network) {
-            self.metrics.network_error(network);
-        }
         self.desk.event(&About::of(Kind::Machine, &**machine), note);
     }
 
@@ -153,7 +157,10 @@ impl Controller {
             return;
         };
         let took = jiff::Timestamp::now().duration_since(made.0);
-        let class = disk.storage_class.as_deref().unwrap_or("default");
+        let told = found.vm.as_ref().and_then(|vm| vm.status.as_ref());
+        let told = told.and_then(|status| status.provider.get(details::ROOT_STORAGE_CLASS));
+        let named = disk.storage_class.as_ref().or(told);
+        let class = named.map_or("default", String::as_str);
         self.metrics
             .storage_ready(class, took.try_into().unwrap_or_default());
     }

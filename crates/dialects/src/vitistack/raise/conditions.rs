@@ -6,6 +6,7 @@ use polyvirt_api::vitistack::{MachineCondition, MachineStatus, POWER_STATE_ANNOT
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{Truth, kind};
 
+use super::words::in_their_words;
 use super::{Facts, phase};
 
 /// The Machine is as declared.
@@ -211,7 +212,7 @@ fn honoured(facts: &Facts<'_>, vm: Option<&VirtualMachineStatus>) -> Option<Find
     let ours = ours.filter(|text| !text.is_empty());
     let ours = ours.map(|text| format!("These fields are set but do nothing on KubeVirt: {text}"));
     let theirs = find(vm, kind::FIELDS_HONOURED).filter(|c| c.status == "False");
-    let theirs = theirs.map(|c| c.message.clone());
+    let theirs = theirs.map(|c| in_their_words(facts, &c.message));
     let message: Vec<_> = ours.into_iter().chain(theirs).collect();
     (!message.is_empty()).then(|| Finding {
         kind: FIELDS_HONOURED,
@@ -225,6 +226,7 @@ fn honoured(facts: &Facts<'_>, vm: Option<&VirtualMachineStatus>) -> Option<Find
 fn restart(facts: &Facts<'_>, vm: Option<&VirtualMachineStatus>) -> Option<Finding> {
     let told = find(vm, kind::RESTART_REQUIRED).filter(|c| c.status == "True")?;
     let what = told.message.split(". ").next().unwrap_or_default();
+    let what = in_their_words(facts, what);
     let name = facts.machine.metadata.name.as_deref().unwrap_or_default();
     let how = format!(
         "polyvirt vm restart {name}, or the annotation {POWER_STATE_ANNOTATION} Off and then On"

@@ -13,6 +13,7 @@ mod fields;
 #[cfg(test)]
 mod tests;
 mod trouble;
+mod words;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -145,10 +146,9 @@ fn failure(facts: &Facts<'_>, phase: &str) -> Option<(Reason, String)> {
         return Some((trouble.reason(), trouble.to_string()));
     }
     let vm = facts.vm?;
-    if let Some(told) = trouble::told(vm) {
-        return Some((told.reason, told.message));
-    }
-    (phase == phase::FAILED).then(|| trouble::of_vm(vm))
+    let told = trouble::told(vm).map(|told| (told.reason, told.message));
+    let found = told.or_else(|| (phase == phase::FAILED).then(|| trouble::of_vm(vm)));
+    found.map(|(reason, text)| (reason, words::in_their_words(facts, &text)))
 }
 
 fn message(facts: &Facts<'_>, failure: Option<&(Reason, String)>) -> String {
@@ -160,7 +160,8 @@ fn message(facts: &Facts<'_>, failure: Option<&(Reason, String)>) -> String {
     if facts.machine.metadata.deletion_timestamp.is_some() && !goes {
         return "The VirtualMachine is being deleted".to_owned();
     }
-    let told = status.and_then(|s| s.message.clone());
+    let told = status.and_then(|s| s.message.as_deref());
+    let told = told.map(|text| words::in_their_words(facts, text));
     told.unwrap_or_else(|| "The VirtualMachine is being made".to_owned())
 }
 

@@ -6,7 +6,7 @@ use polyvirt_api::kubevirt::details;
 use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{DiskState, NicState, PowerState, SnapshotState, Stage, VmState};
 
-use crate::facts::{InstanceFacts, SnapshotFacts, VmFacts};
+use crate::facts::{ClaimFacts, InstanceFacts, SnapshotFacts, VmFacts};
 use crate::kinds::VmKey;
 use crate::quantity;
 
@@ -15,8 +15,8 @@ pub(crate) struct Known<'a> {
     pub(crate) key: &'a VmKey,
     pub(crate) vm: &'a VmFacts,
     pub(crate) instance: Option<&'a InstanceFacts>,
-    /// Bytes of claims, by their names.
-    pub(crate) claims: BTreeMap<&'a str, u64>,
+    /// Claims, by their names.
+    pub(crate) claims: BTreeMap<&'a str, ClaimFacts>,
     /// Only those that are whole count; `None` if the cluster has no such thing.
     pub(crate) snapshots: Option<Vec<&'a SnapshotFacts>>,
     pub(crate) revision: u64,
@@ -65,7 +65,7 @@ impl Known<'_> {
             id: claim.clone(),
             name: volume.clone(),
             path: format!("{}/{claim}", self.key.namespace),
-            size_gib: quantity::gib(self.claims.get(claim.as_str()).copied().unwrap_or(0)),
+            size_gib: quantity::gib(self.claims.get(claim.as_str()).map_or(0, |c| c.bytes)),
             format: "raw".to_owned(),
         }
     }
@@ -128,9 +128,12 @@ impl Known<'_> {
     fn details(&self) -> BTreeMap<String, String> {
         let guest = |text: fn(&InstanceFacts) -> &String| self.living().map(|i| text(i).clone());
         let root = self.vm.disks.first().map(|(_, claim)| claim.clone());
+        let claim = root.as_deref().and_then(|claim| self.claims.get(claim));
+        let class = claim.map(|claim| claim.class.clone());
         let plain = [
             (details::PRINTABLE_STATUS, Some(self.printable().to_owned())),
             (details::PHASE, guest(|i| &i.phase)),
+            (details::ROOT_STORAGE_CLASS, class),
             (details::ROOT_CLAIM, root),
             (details::GUEST_OS, guest(|i| &i.guest_os)),
             (details::GUEST_KERNEL, guest(|i| &i.guest_kernel)),
