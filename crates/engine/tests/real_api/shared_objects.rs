@@ -93,8 +93,7 @@ async fn a_network_tells_who_is_connected_and_with_which_address() {
     };
     let lan = world.until("lan", "has one VM", connected).await;
     let status = lan.status.unwrap_or_default();
-    let there = format!("{}/{HYPERVISOR}", world.namespace);
-    assert_eq!(status.available_on, [there]);
+    assert_eq!(status.available_on, [HYPERVISOR]);
     assert_eq!(status.ip_allocations.len(), 1);
     let address = &status.ip_allocations[0];
     assert_eq!(
