@@ -183,6 +183,16 @@ pub(crate) fn keyed_by_type(schema: &mut Schema) {
     key_list(schema, "type");
 }
 
+/// Lets the items of a list lack any of their fields.
+///
+/// Some reference schemas state conditions so; a list that merges by a key must demand that key.
+pub(crate) fn open_items(schema: &mut Schema) {
+    let items = schema.get_mut("items").and_then(Value::as_object_mut);
+    if let Some(items) = items {
+        items.remove("required");
+    }
+}
+
 fn key_list(schema: &mut Schema, key: &str) {
     schema.insert("x-kubernetes-list-type".into(), "map".into());
     schema.insert("x-kubernetes-list-map-keys".into(), json!([key]));

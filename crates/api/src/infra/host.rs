@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cel::rule;
-use crate::infra::LocalRef;
+use crate::infra::CoreRef;
 
 /// A host of a Provider: which one, and whether it takes VMs.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,23 +54,21 @@ use crate::infra::LocalRef;
 pub struct HostSpec {
     /// The Provider that the host belongs to, in the namespace of the Host. Required by a rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider_ref: Option<LocalRef>,
+    pub provider_ref: Option<CoreRef>,
     /// The HostPool that the host belongs to, in the namespace of the Host.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pool_ref: Option<LocalRef>,
+    pub pool_ref: Option<CoreRef>,
     /// Address of the host. It has no effect: a provider connects to the hosts of its own configuration. Reported in
     /// FieldsHonoured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
     pub endpoint: Option<String>,
     /// Secret with credentials for this host alone. It has no effect: a provider uses the credentials of the Provider.
     /// Reported in FieldsHonoured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub credential_secret_ref: Option<LocalRef>,
+    pub credential_secret_ref: Option<CoreRef>,
     /// Labels that nodeSelector, affinity and placement policies match, beside those that the provider reports. A label given
     /// here wins.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "crate::schema::labels")]
     pub labels: BTreeMap<String, String>,
     /// Whether the scheduler may put VMs on the host. false is the same as naming it in the Provider's cordonedHosts: VMs that
     /// are there stay. Absent means true.
@@ -118,7 +116,7 @@ pub struct HostStatus {
     pub last_heartbeat_time: Option<Time>,
     /// What is true of the host, such as Ready, one entry a type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = crate::schema::keyed_by_type)]
+    #[schemars(transform = crate::schema::open_items)]
     pub conditions: Vec<Condition>,
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cel::rule;
-use crate::infra::LocalRef;
+use crate::infra::CoreRef;
 
 /// How VMs are spread over a group of hosts, and how they migrate there.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,7 +47,7 @@ use crate::infra::LocalRef;
 pub struct HostPoolSpec {
     /// The Provider whose hosts the pool groups, in the namespace of the HostPool. Required by a rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider_ref: Option<LocalRef>,
+    pub provider_ref: Option<CoreRef>,
     /// Which of several hosts that fit is chosen: Spread (the one with the most free capacity) or BinPack (the one with the
     /// least). Absent means Spread.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,11 +57,9 @@ pub struct HostPoolSpec {
     pub overcommit: Option<OvercommitRatios>,
     /// Storage pools of the hosts. It has no effect: the provider reports its datastores. Reported in FieldsHonoured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 100))]
     pub storage_pools: Vec<PoolMember>,
     /// Networks of the hosts. It has no effect: the provider reports its networks. Reported in FieldsHonoured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 100))]
     pub networks: Vec<PoolMember>,
     /// Defaults for VMMigrations to other hosts that do not say so themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,11 +82,9 @@ pub enum PoolStrategy {
 pub struct OvercommitRatios {
     /// Virtual CPUs for each CPU, such as 4.0.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 16))]
     pub cpu: Option<String>,
     /// Memory for VMs by memory of the host, such as 1.0.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 16))]
     pub memory: Option<String>,
 }
 
@@ -153,7 +149,7 @@ pub struct HostPoolStatus {
     pub schedulable_hosts: Option<i32>,
     /// What is true of the pool, such as Ready, one entry a type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = crate::schema::keyed_by_type)]
+    #[schemars(transform = crate::schema::open_items)]
     pub conditions: Vec<Condition>,
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]

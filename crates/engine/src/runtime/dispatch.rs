@@ -226,6 +226,11 @@ impl Dispatcher {
                     self.wake(Kind::Provider, &ObjectKey::of(&**new), urgency(source));
                     self.hosts_changed(&ObjectKey::of(&**new));
                 }
+                // Those that were refused may use it now, and the other way round.
+                if old.spec.consumer_namespace_selector != new.spec.consumer_namespace_selector {
+                    let key = ObjectKey::of(&**new);
+                    self.wake_users(&Target::Provider(key), Urgency::Event);
+                }
             }
             Change::Removed(old) => {
                 let key = ObjectKey::of(&**old);

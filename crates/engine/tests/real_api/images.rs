@@ -55,7 +55,8 @@ async fn twenty_vms_that_wait_for_an_image_cause_one_import() {
     }
     assert_eq!((prepares(&mock), mock.images_prepared()), (1, 1));
     let image: VMImage = world.until("debian", "is ready", ready).await;
-    assert_eq!(image.status.unwrap_or_default().available_on, [HYPERVISOR]);
+    let there = format!("{}/{HYPERVISOR}", world.namespace);
+    assert_eq!(image.status.unwrap_or_default().available_on, [there]);
     for reason in [Reason::Importing, Reason::Prepared] {
         world.told("debian", reason).await;
     }
@@ -109,12 +110,9 @@ async fn each_provider_has_its_own_import_and_its_own_failure() {
     );
     let image: VMImage = world.until("debian", "has failed", failed).await;
     let status = image.status.clone().unwrap_or_default();
-    assert_eq!(status.available_on, [HYPERVISOR]);
-    assert!(
-        message(&image).contains("Provider other: "),
-        "{}",
-        message(&image)
-    );
+    let there = format!("{}/{HYPERVISOR}", world.namespace);
+    assert_eq!(status.available_on, [there]);
+    assert!(message(&image).contains("/other: "), "{}", message(&image));
     assert_eq!((good.vms().len(), bad.vms().len()), (1, 0));
 }
 

@@ -388,7 +388,7 @@ impl<'a> Rest<'a> {
             .objects
             .iter()
             .any(|(_, object)| object["spec"]["imageRef"].is_object());
-        let there = image["status"]["providerStatus"]["prov"]["available"] == true;
+        let there = image["status"]["providerStatus"]["lab/prov"]["available"] == true;
         if used && !there && self.check_image_failed().is_err() {
             return Err(format!(
                 "the image is used but not there: {}",

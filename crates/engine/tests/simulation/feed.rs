@@ -218,6 +218,8 @@ each_kind! {
     VMSnapshot, snapshots, snapshot_changed;
     VMPlacementPolicy, policies, policy_changed;
     VMMigration, migrations, migration_changed;
+    Host, hosts, host_changed;
+    HostPool, pools, pool_changed;
 }
 
 fn key_of(object: &Value) -> ObjectKey {

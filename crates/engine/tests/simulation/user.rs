@@ -187,7 +187,8 @@ impl User {
         if !self.create(&objects::class(), objects::class_manifest(2, 4)) {
             self.sim.world().ledger.class_edits += 1;
             self.edit(&objects::class(), |class| {
-                class["spec"] = json!({"cpu": cpu, "memory": format!("{memory}Gi")});
+                class["spec"]["cpu"] = json!(cpu);
+                class["spec"]["memory"] = json!(format!("{memory}Gi"));
             });
         }
     }

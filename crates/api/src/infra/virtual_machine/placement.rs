@@ -119,7 +119,6 @@ pub struct PlacementStatus {
     pub memory_ceiling_mib: Option<i64>,
     /// Hosts that turned out to be unable to take the VM.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
     pub excluded_hosts: Vec<String>,
     /// When the host was last chosen.
     #[serde(skip_serializing_if = "Option::is_none")]

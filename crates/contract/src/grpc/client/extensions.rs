@@ -93,9 +93,13 @@ impl Client {
     pub(super) async fn hosts_basic(&self) -> Result<Inventory> {
         let request = self.request(Call::Inventory, v1::ListHostsRequest {});
         let mut client = self.v1.clone();
-        let answer = self
-            .answer(Call::Inventory, client.list_hosts(request))
-            .await?;
+        let answer = self.answer(Call::Inventory, client.list_hosts(request));
+        let answer = match answer.await {
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                return Err(ProviderError::unsupported("inventory"));
+            }
+            other => other?,
+        };
         Ok(Inventory {
             hosts: answer.hosts.into_iter().map(Into::into).collect(),
             ..Inventory::default()
@@ -104,13 +108,9 @@ impl Client {
 
     /// What tells the image from all others, where the peer goes by it. Our own providers go by the name, so that what they have
     /// from before is not fetched again.
-    pub(super) async fn artifact_identity(
-        &self,
-        request: &PrepareImage,
-    ) -> Result<Option<ImageIdentity>> {
-        let foreign = matches!(self.peer().await?, Peer::Basic);
+    pub(super) fn artifact_identity(&self, request: &PrepareImage) -> Option<ImageIdentity> {
         let identity = request.identity.clone();
-        Ok(identity.filter(|_| foreign && self.known.finds_artifacts()))
+        identity.filter(|_| self.known.finds_artifacts())
     }
 }
 

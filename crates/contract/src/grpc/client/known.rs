@@ -28,7 +28,8 @@ struct KnownVm {
 }
 
 impl Known {
-    /// Takes note of what the peer can do.
+    /// Takes note of what a peer without our extensions can do. One with them knows itself where its VMs are, and would take a
+    /// host of an earlier time for a mistake.
     pub(super) fn learn(&self, can: &Capabilities) {
         self.clustering.store(can.clustering, Ordering::Relaxed);
         self.artifacts

@@ -45,7 +45,10 @@ impl Provider for Client {
         let mut client = self.v1.clone();
         let sent = client.get_capabilities(request);
         let can = Capabilities::from(self.answer(Call::GetCapabilities, sent).await?);
-        self.known.learn(&can);
+        let foreign = matches!(self.peer().await, Ok(Peer::Basic));
+        if foreign {
+            self.known.learn(&can);
+        }
         Ok(can)
     }
 
@@ -199,7 +202,7 @@ impl Provider for Client {
 
     async fn image_prepare(&self, request: PrepareImage) -> Result<PreparedImage> {
         let mut message = v1::ImagePrepareRequest::try_from(&request)?;
-        let identity = self.artifact_identity(&request).await?;
+        let identity = self.artifact_identity(&request);
         if let Some(identity) = &identity {
             message.target_name.clear();
             message.image = Some((&identity.image).into());

@@ -52,7 +52,7 @@ impl Dispatcher {
 
     fn rules_changed(
         &self,
-        provider: Option<&polyvirt_api::infra::LocalRef>,
+        provider: Option<&polyvirt_api::infra::CoreRef>,
         namespace: Option<&String>,
     ) {
         if let (Some(provider), Some(namespace)) = (provider, namespace) {
