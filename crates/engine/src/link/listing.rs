@@ -37,14 +37,14 @@ impl Listing {
     ) -> Result<Listed> {
         let asked = clock();
         // Held while the provider is asked: those who come meanwhile wait for the next list, and share it.
-        let mut last = self.last.lock().await;
+        let mut known = self.last.lock().await;
         // Not "at or after": within one tick of the clock nobody knows which came first.
-        if let Some(listed) = last.as_ref().filter(|listed| listed.begun > asked) {
+        if let Some(listed) = known.as_ref().filter(|listed| listed.begun > asked) {
             return Ok(listed.clone());
         }
         let begun = clock();
         let vms = Arc::new(list.await?);
-        Ok(last.insert(Listed { begun, vms }).clone())
+        Ok(known.insert(Listed { begun, vms }).clone())
     }
 }
 
