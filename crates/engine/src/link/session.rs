@@ -14,7 +14,6 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered};
 use futures::{FutureExt, StreamExt};
-use polyvirt_contract::model::Inventory;
 use polyvirt_contract::watch::{MOST_VMS, VmEvent};
 use polyvirt_contract::{ErrorKind, Extension, Features, Provider, ProviderError, VmId};
 use tokio::sync::Notify;
@@ -416,23 +415,4 @@ async fn at(time: Option<Instant>) {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
     }
-}
-
-/// The sum of what the hosts have and use, for the Provider's status: CPUs, bytes of memory, bytes of storage.
-pub fn totals(inventory: &Inventory) -> [(u64, u64); 3] {
-    let sum = |of: fn(&polyvirt_contract::model::Host) -> u64| inventory.hosts.iter().map(of).sum();
-    let disks = |of: fn(&polyvirt_contract::model::Datastore) -> u64| {
-        inventory.datastores.iter().map(of).sum()
-    };
-    [
-        (sum(|h| u64::from(h.cpus)), sum(|h| u64::from(h.cpus_used))),
-        (
-            sum(|h| h.memory_mib << 20),
-            sum(|h| h.memory_used_mib << 20),
-        ),
-        (
-            disks(|d| d.capacity_bytes),
-            disks(|d| d.capacity_bytes.saturating_sub(d.free_bytes)),
-        ),
-    ]
 }

@@ -6,6 +6,7 @@
 //!
 //! Health is what the hypervisor answers, not whether a pod runs.
 
+mod capacity;
 mod place_report;
 mod report;
 pub mod sessions;

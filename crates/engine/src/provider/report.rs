@@ -3,8 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polyvirt_api::infra::{
     CircuitState, HostState, Provider, ProviderCapability, ProviderError, ProviderFeature,
-    ProviderHost, ProviderLimits, ProviderStatus, ReportedCapabilities, ResourceUsage, RuntimeMode,
-    UsageStats,
+    ProviderHost, ProviderLimits, ProviderStatus, ReportedCapabilities, RuntimeMode,
 };
 use polyvirt_contract::model::HostHealth;
 use polyvirt_contract::{Capabilities, Extension, Features};
@@ -14,9 +13,8 @@ use polyvirt_plan::honoured::provider as honoured;
 use polyvirt_plan::{Note, Problem, Reason};
 
 use crate::context::Context;
-use crate::link::session::totals;
 use crate::link::{Standing, View};
-use crate::provider::{NoWay, Place, place_report};
+use crate::provider::{NoWay, Place, capacity, place_report};
 use crate::shared::{Protection, Usage};
 
 /// Hosts that the status lists at most.
@@ -156,15 +154,8 @@ fn offers(status: &mut ProviderStatus, view: &View) {
         .flatten()
         .cloned()
         .collect();
-    status.resource_usage = view.inventory.as_ref().map(|inventory| {
-        let [cpu, memory, storage] = totals(inventory);
-        Box::new(ResourceUsage {
-            cpu: Some(stats(cpu)),
-            memory: Some(stats(memory)),
-            storage: Some(stats(storage)),
-            network: None,
-        })
-    });
+    let usage = view.inventory.as_deref().map(capacity::usage);
+    status.resource_usage = usage.map(Box::new);
     let inventory = view.inventory.as_deref();
     let hosts = inventory.into_iter().flat_map(|inventory| &inventory.hosts);
     status.hosts = hosts.take(MOST_HOSTS).map(host).collect();
@@ -178,17 +169,6 @@ fn host(host: &polyvirt_contract::model::Host) -> ProviderHost {
             HostHealth::Cordoned => HostState::Cordoned,
             HostHealth::Down => HostState::Down,
         },
-    }
-}
-
-fn stats((total, used): (u64, u64)) -> UsageStats {
-    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let percent = used.saturating_mul(100).checked_div(total).unwrap_or(0);
-    UsageStats {
-        total: Some(number(total)),
-        used: Some(number(used)),
-        available: Some(number(total.saturating_sub(used))),
-        usage_percent: i32::try_from(percent).ok(),
     }
 }
 
@@ -319,30 +299,11 @@ fn unheard(
     of_sentences([honoured::sentence(&ignored)])
 }
 
-/// Whether the figures differ by one percent of what there is, or more.
-fn usage_moved(old: Option<&ResourceUsage>, new: Option<&ResourceUsage>) -> bool {
-    let (Some(old), Some(new)) = (old, new) else {
-        return old.is_some() != new.is_some();
-    };
-    let pairs = [
-        (&old.cpu, &new.cpu),
-        (&old.memory, &new.memory),
-        (&old.storage, &new.storage),
-    ];
-    pairs.into_iter().any(|(old, new)| {
-        let (old, new) = (
-            old.clone().unwrap_or_default(),
-            new.clone().unwrap_or_default(),
-        );
-        let [was, is, total] = [old.used, new.used, new.total].map(Option::unwrap_or_default);
-        old.total != new.total || (is != was && is.abs_diff(was) >= total.unsigned_abs() / 100)
-    })
-}
-
 /// Figures that move all the time are carried along with other changes. By itself a latency causes no write, and usage only
 /// where it has moved by a percent.
 pub fn differs(old: &ProviderStatus, new: &ProviderStatus) -> bool {
-    if usage_moved(old.resource_usage.as_deref(), new.resource_usage.as_deref()) {
+    let usage = |status: &ProviderStatus| status.resource_usage.clone();
+    if capacity::moved(usage(old).as_deref(), usage(new).as_deref()) {
         return true;
     }
     let quiet = ProviderStatus {
@@ -373,30 +334,5 @@ pub fn transitions(old: &ProviderStatus, new: &ProviderStatus) -> Vec<Note> {
     match after.status.as_str() {
         "False" => vec![Note::warning(reason, after.message)],
         _ => vec![Note::normal(reason, after.message)],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn used(cpu: u64, storage: u64) -> ProviderStatus {
-        ProviderStatus {
-            resource_usage: Some(Box::new(ResourceUsage {
-                cpu: Some(stats((8, cpu))),
-                memory: None,
-                storage: Some(stats((1000, storage))),
-                network: None,
-            })),
-            ..ProviderStatus::default()
-        }
-    }
-
-    #[test]
-    fn usage_is_written_when_it_has_moved_by_a_percent() {
-        assert!(differs(&used(0, 500), &used(1, 500)));
-        assert!(!differs(&used(1, 500), &used(1, 509)));
-        assert!(differs(&used(1, 500), &used(1, 490)));
-        assert!(differs(&ProviderStatus::default(), &used(0, 0)));
     }
 }

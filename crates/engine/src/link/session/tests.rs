@@ -2,7 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream;
-use polyvirt_contract::model::{CreateVm, Created, Host, PowerRequest, VmRef, VmState};
+use polyvirt_contract::model::{CreateVm, Created, Host, Inventory, PowerRequest, VmRef, VmState};
 use polyvirt_contract::watch::TaskState;
 use polyvirt_contract::{Capabilities, TaskId};
 use tokio::sync::mpsc;

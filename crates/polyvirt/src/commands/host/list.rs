@@ -111,26 +111,24 @@ fn state(provider: &Provider, host: &str) -> Cell {
 
 #[cfg(test)]
 mod tests {
-    use polyvirt_api::infra::{ProviderSpec, ProviderStatus};
+    use serde_json::json;
 
     use super::*;
 
     #[test]
     fn a_host_without_vms_is_listed() {
-        let host = |name: &str, state| ProviderHost {
-            name: name.to_owned(),
-            state,
-        };
-        let mut provider = Provider::new("lab", ProviderSpec::default());
-        provider.spec.cordoned_hosts = vec!["b".to_owned()];
-        provider.status = Some(ProviderStatus {
-            hosts: vec![
-                host("a", HostState::Ready),
-                host("b", HostState::Ready),
-                host("c", HostState::Down),
-            ],
-            ..ProviderStatus::default()
+        let provider = json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1",
+            "kind": "Provider",
+            "metadata": {"name": "lab"},
+            "spec": {"type": "mock", "endpoint": "mock://memory", "cordonedHosts": ["b"]},
+            "status": {"hosts": [
+                {"name": "a", "state": "Ready"},
+                {"name": "b", "state": "Ready"},
+                {"name": "c", "state": "Down"},
+            ]},
         });
+        let provider: Provider = serde_json::from_value(provider).expect("a Provider");
         let text = table(&provider, &[]).render(Colours::Off);
         let words: Vec<Vec<&str>> = text
             .lines()
