@@ -274,7 +274,7 @@ impl Connector for InProcess {
 mod tests {
     use super::*;
 
-    fn provider(kind: &str, runtime: serde_json::Value) -> ProviderObject {
+    fn provider(kind: &str, runtime: &serde_json::Value) -> ProviderObject {
         let object = serde_json::json!({
             "metadata": {"name": "p", "namespace": "team"},
             "spec": {"type": kind, "endpoint": "https://h", "runtime": runtime},
@@ -287,17 +287,17 @@ mod tests {
     fn a_type_that_is_not_linked_is_answered_with_what_this_manager_can_do() {
         let remote = serde_json::json!({"mode": "Remote"});
         let image = serde_json::json!({"mode": "Remote", "image": "example.com/p:v1"});
-        let bare = provider("vsphere", remote.clone());
+        let bare = provider("vsphere", &remote);
         let in_pods = can_run(&bare, RemoteProviders::Pods).expect_err("no image");
         assert!(in_pods.message.contains("spec.runtime.image"), "{in_pods}");
-        let named = provider("vsphere", image);
+        let named = provider("vsphere", &image);
         assert!(can_run(&named, RemoteProviders::Pods).is_ok());
         let no_pods = can_run(&named, RemoteProviders::Processes).expect_err("no pods");
         let words = "This manager runs no pods (polyvirt up)";
         assert!(no_pods.message.contains(words), "{no_pods}");
         assert_eq!(no_pods.reason, Reason::RuntimeUnsupported);
         let external = serde_json::json!({"mode": "External"});
-        assert!(can_run(&provider("vsphere", external), RemoteProviders::Processes).is_ok());
-        assert!(can_run(&provider("mock", remote), RemoteProviders::Processes).is_ok());
+        assert!(can_run(&provider("vsphere", &external), RemoteProviders::Processes).is_ok());
+        assert!(can_run(&provider("mock", &remote), RemoteProviders::Processes).is_ok());
     }
 }
