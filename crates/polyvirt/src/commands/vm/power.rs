@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(undone("Off", "Off", PowerState::On), None, "a change");
     }
 
-    fn vm_with(status: Value) -> VirtualMachine {
+    fn vm_with(status: &Value) -> VirtualMachine {
         serde_json::from_value(json!({
             "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine", "metadata": {"generation": 2},
             "spec": {"providerRef": {"name": "p"}}, "status": status,
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn a_hook_that_failed_ends_the_wait_with_its_message() {
         let vm = |generation: i64, reason: &str| {
-            vm_with(json!({"conditions": [{
+            vm_with(&json!({"conditions": [{
                 "type": "Ready", "status": "False", "reason": reason, "message": "spec.lifecycle.preStop: No",
                 "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
             }]}))
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_restart_is_over_when_the_agent_that_was_there_is_back() {
-        let vm = |agent: &str| vm_with(json!({"provider": {"guestAgent": agent}}));
+        let vm = |agent: &str| vm_with(&json!({"provider": {"guestAgent": agent}}));
         let begin = Instant::now();
         let mut agent = Agent::of(&vm("connected"));
         assert!(!agent.is_back(&vm("connected"), begin), "from before");
