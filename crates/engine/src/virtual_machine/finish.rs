@@ -6,7 +6,7 @@ use std::time::Duration;
 use polyvirt_api::infra::VirtualMachineStatus;
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ErrorKind, Extension};
-use polyvirt_plan::honoured::once;
+use polyvirt_plan::honoured::{FIELDS, once};
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{
     Desired, DesiredPower, Done, Drift, FORGOTTEN_AFTER, Intent, OperationKind, Outcome, PassEnd,
@@ -144,9 +144,24 @@ impl Pass<'_> {
     /// Edits that came too late; none while it is not known what the VM should be.
     fn edited(&self) -> Vec<once::Edited> {
         match &self.desired {
-            Ok(_) => once::edited(&self.record.applied.created, &self.declared),
+            Ok(_) => {
+                let mut late = once::edited(&self.record.applied.created, &self.declared);
+                late.retain(|edited| self.would_act(edited));
+                late
+            }
             Err(_) => Vec::new(),
         }
+    }
+
+    /// Whether the field acts on this provider at all. One that does not is named for that, and to remove it is no late edit.
+    fn would_act(&self, edited: &once::Edited) -> bool {
+        let below = format!("{}.", edited.path);
+        let is_of = |path: &str| path == edited.path || path.starts_with(&below);
+        let mut parts = FIELDS.iter().filter(|field| is_of(field.path)).peekable();
+        let (Some(ready), Some(_)) = (self.ready(), parts.peek()) else {
+            return true;
+        };
+        parts.any(|field| ready.features.honours(field.path))
     }
 
     /// Drift elsewhere changes nothing about what waits for a restart.
