@@ -142,6 +142,14 @@
 - apiGroups: [infra.virtrigaud.io]
   resources: [vmmigrations/status]
   verbs: [patch]
+# engine/src/unimplemented.rs
+- apiGroups: [infra.virtrigaud.io]
+  resources: [vmclones, vmsets]
+  verbs: [list, watch]
+# engine/src/unimplemented.rs
+- apiGroups: [infra.virtrigaud.io]
+  resources: [vmclones/status, vmsets/status]
+  verbs: [patch]
 # engine/src/placement
 - apiGroups: [infra.virtrigaud.io]
   resources: [vmplacementpolicies]

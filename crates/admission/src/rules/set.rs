@@ -16,38 +16,9 @@ impl Judged for VMSet {
         found
     }
 
-    fn warnings(&self, old: Option<&Self>, facts: &dyn Facts) -> Vec<String> {
-        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        let mut found = machine::warnings(ROOT, namespace, &self.spec.template.spec, facts);
-        if old.is_none() {
-            found.push(unattended("VMSet"));
-        }
-        if self.spec.replicas > 1 {
-            found.extend(shared(self));
-        }
-        found
+    fn warnings(&self, old: Option<&Self>, _: &dyn Facts) -> Vec<String> {
+        // What its VMs would lack does not matter: there are none.
+        let new = old.is_none();
+        new.then(|| unattended("VMSet")).into_iter().collect()
     }
-}
-
-/// What only one VM can have. A set may be made smaller again, so it is not refused.
-fn shared(set: &VMSet) -> Vec<String> {
-    let spec = &set.spec.template.spec;
-    let fixed = spec
-        .networks
-        .iter()
-        .filter(|n| n.ip_address.is_some() || n.mac_address.is_some());
-    let mut found: Vec<_> = fixed
-        .map(|n| {
-            format!(
-                "{ROOT}.networks[{}]: all VMs of the set get the same address",
-                n.name
-            )
-        })
-        .collect();
-    if spec.imported_disk.is_some() {
-        found.push(format!(
-            "{ROOT}.importedDisk: all VMs of the set get the same disk"
-        ));
-    }
-    found
 }

@@ -23,6 +23,7 @@ pub async fn everything(cluster: &Cluster) {
     snapshot(cluster).await;
     novacron(cluster).await;
     placement(cluster).await;
+    without_controller(cluster).await;
     remote_provider(cluster).await;
     process(cluster).await;
     machines(cluster).await;
@@ -125,6 +126,32 @@ async fn placement(cluster: &Cluster) {
     seen(cluster, INFRA, "VirtualMachine", "placed", phase, "Running").await;
     cluster.delete(&vm).await;
     cluster.delete(&policy).await;
+}
+
+/// Kinds that this version does not implement say so.
+async fn without_controller(cluster: &Cluster) {
+    let set = json!({
+        "apiVersion": INFRA, "kind": "VMSet",
+        "metadata": {"name": "later", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": {"metadata": {"labels": {"app": "x"}}, "spec": {
+                "providerRef": {"name": "playground"}, "class": {"cpu": 1, "memory": "1Gi"}, "imageRef": {"name": "debian-12"},
+            }},
+        },
+    });
+    let clone = json!({
+        "apiVersion": INFRA, "kind": "VMClone",
+        "metadata": {"name": "later", "namespace": "default"},
+        "spec": {"source": {"vmRef": {"name": "a"}}, "target": {"name": "b"}},
+    });
+    for object in [set, clone] {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        cluster.apply(object.clone()).await;
+        let reason = "/status/conditions/0/reason";
+        seen(cluster, INFRA, &kind, "later", reason, "NotImplemented").await;
+        cluster.delete(&object).await;
+    }
 }
 
 /// There is no kubelet here, so its pods never come; all that stands around them does.

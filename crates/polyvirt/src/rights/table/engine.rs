@@ -83,6 +83,19 @@ pub const ROOMS: &[Room] = &[
         ],
     },
     Room {
+        path: "engine/src/unimplemented.rs",
+        why: "kinds that this version does not implement, which says so in their status",
+        rights: &[
+            Right::new(Role::Work, INFRA, &["vmclones", "vmsets"], &[List, Watch]),
+            Right::new(
+                Role::Work,
+                INFRA,
+                &["vmclones/status", "vmsets/status"],
+                &[Patch],
+            ),
+        ],
+    },
+    Room {
         path: "engine/src/runtime/namespaces.rs",
         why: "VMs that are to be near to, or away from, others know those by the labels of their namespaces",
         rights: &[
