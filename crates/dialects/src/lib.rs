@@ -7,6 +7,7 @@
 //!
 //! `lower` and `raise` are pure; what is around them is thin. An object of ours that somebody else owns is never taken over.
 
+pub mod fields;
 pub mod novacron;
 mod shared;
 pub mod vitistack;

@@ -8,3 +8,4 @@ pub mod owner;
 pub mod same;
 pub mod size;
 pub mod wake;
+pub mod words;

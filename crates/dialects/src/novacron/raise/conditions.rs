@@ -227,10 +227,10 @@ fn migratable(vm: &VirtualMachine, terms: &MigrationTerms) -> Finding {
 fn honoured(facts: &Facts<'_>, made: Option<&infra::VirtualMachineStatus>) -> Option<Finding> {
     let ours = facts.lowered.map(|l| l.ignored.join(", "));
     let ours = ours.filter(|text| !text.is_empty());
-    let ours = ours.map(|text| format!("These fields are set but do nothing: {text}"));
+    let ours = ours.map(|text| format!("These fields are set but have no effect: {text}"));
     let theirs = made.into_iter().flat_map(|m| &m.conditions);
     let mut theirs = theirs.filter(|c| c.type_ == kind::FIELDS_HONOURED && c.status == "False");
-    let theirs = theirs.next().map(|c| c.message.clone());
+    let theirs = theirs.next().map(|c| in_their_words(&c.message));
     let message: Vec<_> = ours.into_iter().chain(theirs).collect();
     (!message.is_empty()).then(|| Finding {
         kind: FIELDS_HONOURED,
