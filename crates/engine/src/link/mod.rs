@@ -10,7 +10,9 @@ pub mod addresses;
 pub mod guard;
 pub mod observations;
 pub mod rate;
+mod remembered;
 pub mod session;
+mod sources;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! What a provider has told about its VMs: the newest word of each, whatever the order in which the words came.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +10,9 @@ use polyvirt_contract::watch::{TaskState, VmEvent};
 use polyvirt_contract::{Identity, TaskId, VmId};
 
 use super::addresses::Addresses;
+use super::remembered::Remembered;
+use super::sources::{Source, Sources, Taken, merged};
 use crate::runtime::key::ObjectKey;
-
-/// How many ended tasks and deleted VMs are remembered. More than can be in flight at once.
-const REMEMBERED: usize = 4096;
 
 /// How long a stream may be silent about a task before the provider is asked: it may have forgotten the task.
 pub const TASK_SILENCE: Duration = Duration::from_secs(60);
@@ -49,6 +48,8 @@ pub struct Observations {
     /// When a VM without revisions was last told in answer to a question of its own.
     answered: HashMap<VmId, Moment>,
     moment: Moment,
+    /// Which call told what of VMs without revisions.
+    sources: Sources,
     addresses: Addresses,
     synced: bool,
     /// Whether the picture was ever complete.
@@ -177,8 +178,35 @@ impl Observations {
         if state.revision == 0 {
             self.moment.0 += 1;
             self.answered.insert(state.id.clone(), self.moment);
+            self.sources.described(&state);
         }
         self.put(state);
+    }
+
+    /// As [`Self::answer`], if nothing was sent to the VM since the list: what the answer does not tell is as the list told it.
+    /// Returns the VM as it is known now.
+    pub fn confirm(&mut self, state: VmState) -> VmState {
+        let listed = self
+            .vms
+            .get(&state.id)
+            .filter(|_| !self.is_described(&state.id));
+        let known = match listed {
+            Some(list) if state.revision == 0 && list.revision == 0 => merged(&state, list),
+            _ => state,
+        };
+        self.answer(known.clone());
+        known
+    }
+
+    /// Whether the newest word of the VM is an answer to a question of its own, and not that of a list.
+    pub fn is_described(&self, id: &VmId) -> bool {
+        self.sources.newest(id) == Source::Describe
+    }
+
+    /// In what the provider contradicts itself, if the list has said one thing of the VM before and after its own answer said
+    /// another.
+    pub fn contradiction(&self, id: &VmId) -> Option<String> {
+        self.sources.contradiction(id, self.vms.get(id)?)
     }
 
     /// Takes a whole list, from a provider that cannot stream. Of a VM that was asked for since the list was, it knows
@@ -192,12 +220,43 @@ impl Observations {
         if let Some(untold) = &mut self.untold {
             untold.retain(|id| !self.answered.contains_key(id));
         }
-        let mut concerns: Vec<_> = list
-            .into_iter()
-            .flat_map(|vm| self.apply(VmEvent::State(vm)))
-            .collect();
+        self.sources.keep(|id| self.vms.contains_key(id));
+        let mut concerns = Vec::new();
+        for vm in list {
+            concerns.extend(self.listed(vm));
+        }
         concerns.extend(self.complete());
         concerns
+    }
+
+    /// Takes the word of a list. What the list said before is no news: it does not overrule an answer that came since. If the two
+    /// differ, the VM is asked for once more before the provider is said to contradict itself.
+    fn listed(&mut self, vm: VmState) -> Vec<Concerns> {
+        let known = self.vms.get(&vm.id).cloned();
+        let taken = match &known {
+            Some(known) if vm.revision == 0 => self.sources.listed(&vm, known),
+            _ => Taken::News,
+        };
+        match (taken, known) {
+            (Taken::News, _) => return self.apply(VmEvent::State(vm)),
+            (Taken::Beside, Some(known)) => {
+                return self.apply(VmEvent::State(merged(&known, &vm)));
+            }
+            _ => {}
+        }
+        if let Some(untold) = &mut self.untold {
+            untold.remove(&vm.id);
+        }
+        let identity = vm.owner.as_ref().map(|owner| owner.identity.clone());
+        let concerned = Concerns::Vm(vm.id.clone(), identity);
+        match taken {
+            Taken::News | Taken::Beside | Taken::Known => Vec::new(),
+            Taken::Contradiction => vec![concerned],
+            Taken::Doubtful => {
+                self.forget(&vm.id);
+                vec![concerned]
+            }
+        }
     }
 
     fn put(&mut self, state: VmState) -> Option<Concerns> {
@@ -240,6 +299,7 @@ impl Observations {
         }
         let told = self.gone.get(id).copied().unwrap_or(0);
         self.gone.put(id.clone(), revision.max(known).max(told));
+        self.sources.forget(id);
         let old = self.vms.remove(id);
         let identity =
             identity.or_else(|| old.as_ref()?.owner.as_ref().map(|o| o.identity.clone()));
@@ -306,46 +366,6 @@ impl Observations {
         let state = self.tasks.take(task)?;
         self.waiting.remove(task);
         Some(state)
-    }
-}
-
-/// A map that forgets its oldest entries.
-struct Remembered<K, V> {
-    map: HashMap<K, V>,
-    order: VecDeque<K>,
-}
-
-impl<K, V> Default for Remembered<K, V> {
-    fn default() -> Self {
-        Self {
-            map: HashMap::new(),
-            order: VecDeque::new(),
-        }
-    }
-}
-
-impl<K: Clone + Eq + std::hash::Hash, V> Remembered<K, V> {
-    fn get(&self, key: &K) -> Option<&V> {
-        self.map.get(key)
-    }
-
-    fn put(&mut self, key: K, value: V) {
-        if self.map.insert(key.clone(), value).is_none() {
-            self.order.push_back(key);
-        }
-        while self.order.len() > REMEMBERED {
-            if let Some(oldest) = self.order.pop_front() {
-                self.map.remove(&oldest);
-            }
-        }
-    }
-
-    fn take(&mut self, key: &K) -> Option<V> {
-        self.map.remove(key)
-    }
-
-    fn forget(&mut self, key: &K) {
-        self.map.remove(key);
     }
 }
 
