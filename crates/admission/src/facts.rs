@@ -9,7 +9,7 @@ use polyvirt_contract::Features;
 use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
-use polyvirt_plan::Problem;
+use polyvirt_plan::{Problem, honoured};
 
 /// An object that was looked for.
 #[derive(Clone, Debug)]
@@ -71,13 +71,9 @@ pub trait Facts: Send + Sync {
 ///
 /// From the status and not from the connection, which only the manager that leads has: all managers say the same.
 pub fn features(provider: &Provider) -> Option<Features> {
-    let status = provider.status.as_ref()?;
-    status.reported_capabilities.as_ref()?;
-    let honoured = (!status.honoured_fields.is_empty())
-        .then(|| status.honoured_fields.iter().cloned().collect());
+    let reported = honoured::provider::reported(provider.status.as_ref()?)?;
     Some(Features {
         provider_type: type_word(provider.spec.type_).to_owned(),
-        honoured_fields: honoured,
-        ..Features::default()
+        ..reported
     })
 }

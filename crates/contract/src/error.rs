@@ -190,6 +190,16 @@ impl ProviderError {
         }
     }
 
+    /// The error with the field at fault before it, for people. That a quota is of the namespace is said in words: an object
+    /// cannot change that field.
+    pub fn text(&self) -> String {
+        match self.field.as_deref() {
+            Some(QUOTA) => format!("Quota of the namespace: {}", self.message),
+            Some(field) => format!("{field}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// Names the field at fault.
     #[must_use]
     pub fn at(mut self, field: impl Into<String>) -> Self {

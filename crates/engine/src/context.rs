@@ -10,7 +10,7 @@ use polyvirt_api::infra::{
 };
 use polyvirt_contract::ProviderError;
 use polyvirt_contract::model::{CreateVm, VmState};
-use polyvirt_plan::virtual_machine::{Intent, Record, Sent};
+use polyvirt_plan::virtual_machine::{Drift, Intent, Record, Sent};
 use tokio::sync::OnceCell;
 
 use crate::calls::{Caller, Policy, Range};
@@ -71,7 +71,11 @@ impl Stores {
             Kind::VMSnapshot => self.snapshots.len(),
             Kind::VMPlacementPolicy => self.policies.len(),
             Kind::VMMigration => self.migrations.len(),
-            Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => return None,
+            Kind::Machine
+            | Kind::KubevirtConfig
+            | Kind::NovacronVirtualMachine
+            | Kind::VMClone
+            | Kind::VMSet => return None,
         })
     }
 }
@@ -89,6 +93,10 @@ pub struct Memo {
     pub released: Option<String>,
     /// Hosts that had no room after all. They are tried again when no other is left.
     pub full_hosts: BTreeSet<String>,
+    /// Drift that was corrected last. If the VM still shows it, the provider did not do what it accepted.
+    pub corrected: Vec<Drift>,
+    /// What the provider contradicts itself in, as it was reported.
+    pub contradiction: Option<String>,
 }
 
 /// What a pass knew when the API server did not take its status.
@@ -109,6 +117,8 @@ impl Memo {
             && self.unwritten.is_none()
             && self.released.is_none()
             && self.full_hosts.is_empty()
+            && self.corrected.is_empty()
+            && self.contradiction.is_none()
     }
 }
 

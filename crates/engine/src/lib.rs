@@ -20,5 +20,6 @@ pub mod shared;
 pub mod snapshot;
 pub mod subject;
 pub mod trace;
+pub mod unimplemented;
 pub mod usage;
 pub mod virtual_machine;

@@ -33,7 +33,7 @@ use crate::runtime::queue::{Lane, Queue, Ticket, Urgency};
 use crate::runtime::watch::{Scope, namespaces, objects, secrets};
 use crate::trace;
 use crate::usage::Meter;
-use crate::{image, migration, provider, shared, snapshot, virtual_machine};
+use crate::{image, migration, provider, shared, snapshot, unimplemented, virtual_machine};
 
 /// How the manager runs.
 #[derive(Clone, Debug)]
@@ -162,7 +162,7 @@ impl Manager {
         let cluster = Arc::new(KubeCluster::new(self.client.clone(), events_in));
         let ctx = Context::new(
             stores.clone(),
-            cluster,
+            cluster.clone(),
             links.clone(),
             clock.clone(),
             dispatcher.clone(),
@@ -186,6 +186,13 @@ impl Manager {
         });
         let mut background = Background::default();
         let listed = self.watch(&mut background, &stores, &dispatcher);
+        for scope in Scope::all(&self.config.namespaces) {
+            for kind in unimplemented::KINDS {
+                let client = self.client.clone();
+                let (scope, cluster) = (scope.clone(), cluster.clone());
+                background.spawn(unimplemented::run(client, scope, kind, cluster));
+            }
+        }
         background.spawn(news(self.runtime.news(), dispatcher.clone()));
         let events = tokio::spawn(events::run(self.client.clone(), events_out, stop.clone()));
         let ended = tokio::select! {
@@ -351,7 +358,11 @@ impl Parts {
             Kind::VMSnapshot => snapshot::reconcile(&self.ctx, &key.object).await,
             Kind::VMMigration => migration::reconcile(&self.ctx, &key.object).await,
             Kind::VMPlacementPolicy => shared::policy::reconcile(&self.ctx, &key.object).await,
-            Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => Next::Idle,
+            Kind::Machine
+            | Kind::KubevirtConfig
+            | Kind::NovacronVirtualMachine
+            | Kind::VMClone
+            | Kind::VMSet => Next::Idle,
         }
     }
 

@@ -34,44 +34,6 @@ pub struct Demands {
     pub resource_pool: Option<String>,
 }
 
-/// The fields of a policy that are set and that nothing in an inventory can be compared with.
-pub fn unsupported(spec: &VMPlacementPolicySpec) -> Vec<&'static str> {
-    let near = spec
-        .affinity
-        .as_deref()
-        .and_then(|a| a.datastore_affinity.as_ref());
-    let away = spec
-        .anti_affinity
-        .as_deref()
-        .and_then(|a| a.datastore_anti_affinity.as_ref());
-    let security = spec.security_constraints.clone().unwrap_or_default();
-    let bears =
-        |c: &Option<PlacementConstraints>| c.as_ref().is_some_and(|c| !c.tolerations.is_empty());
-    let groups =
-        !security.allowed_security_groups.is_empty() || !security.denied_security_groups.is_empty();
-    let list = [
-        (bears(&spec.hard), "spec.hard.tolerations"),
-        (bears(&spec.soft), "spec.soft.tolerations"),
-        (
-            near.is_some_and(|a| a.enabled),
-            "spec.affinity.datastoreAffinity",
-        ),
-        (
-            away.is_some_and(|a| a.enabled),
-            "spec.antiAffinity.datastoreAntiAffinity",
-        ),
-        (
-            security.isolation_level.is_some(),
-            "spec.securityConstraints.isolationLevel",
-        ),
-        (groups, "spec.securityConstraints security groups"),
-    ];
-    list.into_iter()
-        .filter(|(set, _)| *set)
-        .map(|(_, field)| field)
-        .collect()
-}
-
 /// What the policy of that name asks for this VM, which is in its namespace.
 pub fn lower(
     name: &str,

@@ -9,7 +9,9 @@ use polyvirt_api::infra::{
 };
 use polyvirt_contract::Capabilities;
 use polyvirt_contract::model::ImageSource;
+use serde_json::json;
 
+use crate::digest;
 use crate::virtual_machine::facts::ImageReadiness;
 
 pub use request::{prepare_request, reader};
@@ -42,22 +44,24 @@ pub fn checksum_word(kind: ChecksumType) -> &'static str {
 /// Changes exactly when the bytes behind the image may have changed, so that an edited image is prepared again; and when
 /// somebody sets `spec.prepare.force`, so that it is prepared once more.
 pub fn fingerprint(spec: &VMImageSpec) -> String {
-    let mut text = serde_json::to_string(&spec.source).unwrap_or_default();
-    if spec.prepare.as_ref().is_some_and(|p| p.force) {
-        text.push_str(" anew");
-    }
-    digest(&text)
+    digest::of(&json!({"source": spec.source, "force": is_forced(spec)}))
 }
 
-/// Tells one text from another.
-pub(crate) fn digest(text: &str) -> String {
-    format!("{:016x}", fnv1a(text.as_bytes()))
+/// Whether a stored fingerprint is that of this image. One of an earlier release counts too, so that an upgrade prepares nothing
+/// again.
+pub fn is_fingerprint_of(stored: &str, spec: &VMImageSpec) -> bool {
+    let legacy = || {
+        let mut text = serde_json::to_string(&spec.source).unwrap_or_default();
+        if is_forced(spec) {
+            text.push_str(" anew");
+        }
+        digest::legacy(&text)
+    };
+    stored == fingerprint(spec) || (digest::is_legacy(stored) && stored == legacy())
 }
 
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+fn is_forced(spec: &VMImageSpec) -> bool {
+    spec.prepare.as_ref().is_some_and(|p| p.force)
 }
 
 /// The one member of a source that counts on a hypervisor of this kind: its own, else one that is for any, else what there
@@ -187,7 +191,10 @@ fn current<'a>(
     spec: &VMImageSpec,
     on: Option<&'a ImageProviderStatus>,
 ) -> Option<&'a ImageProviderStatus> {
-    on.filter(|s| s.fingerprint.as_deref() == Some(fingerprint(spec).as_str()))
+    on.filter(|s| {
+        let stored = s.fingerprint.as_deref();
+        stored.is_some_and(|stored| is_fingerprint_of(stored, spec))
+    })
 }
 
 /// How the image stands on the provider of that key, for VMs that want it so.

@@ -22,7 +22,7 @@ use polyvirt_api::infra::{ImagePhase, ImageProviderStatus, ImageRenewal, VMImage
 use polyvirt_contract::model::PreparedImage;
 use polyvirt_contract::{Capabilities, ImageId, TaskId};
 
-use crate::image::{Availability, Wanted, availability, fingerprint};
+use crate::image::{Availability, Wanted, availability, fingerprint, is_fingerprint_of};
 
 mod failure;
 
@@ -158,7 +158,10 @@ fn same_source<'a>(
     spec: &VMImageSpec,
     on: Option<&'a ImageProviderStatus>,
 ) -> Option<&'a ImageProviderStatus> {
-    on.filter(|o| o.fingerprint.as_deref() == Some(fingerprint(spec).as_str()))
+    on.filter(|o| {
+        let stored = o.fingerprint.as_deref();
+        stored.is_some_and(|stored| is_fingerprint_of(stored, spec))
+    })
 }
 
 /// The task ended well.

@@ -4,6 +4,7 @@
 
 pub mod bandwidth;
 pub mod conditions;
+pub mod digest;
 pub mod honoured;
 pub mod image;
 pub mod image_step;

@@ -129,6 +129,10 @@ reasons! {
     Cancelled,
     /// The provider no longer knows what we asked about.
     NotFound,
+    /// Describe and ListVMs of the provider say different things of a VM. What Describe says counts.
+    ProviderContradicts,
+    /// This version does not implement the kind. The message says what to do instead.
+    NotImplemented,
     /// The VM was deleted on the hypervisor by somebody else.
     VmMissing,
     /// The VM was deleted by somebody else and is created anew, as spec.driftPolicy.deletion says.
@@ -143,7 +147,8 @@ reasons! {
     WaitingForAdoption,
     /// All fields that are set act on this provider.
     AllFieldsHonoured,
-    /// Some fields that are set do nothing on this provider; the message names them.
+    /// Some fields that are set have no effect: on this provider, in this runtime mode, or because they were edited after they were
+    /// read. The message names them.
     FieldsIgnored,
     /// The hypervisor reports a fault of the VM.
     VmFault,

@@ -65,6 +65,7 @@ fn case(power: PowerState, wanted: DesiredPower, on_failure: HookFailurePolicy) 
                 power: None,
                 shape: Some(desired.shape()),
                 options: None,
+                ..Applied::default()
             },
             ..Record::default()
         },

@@ -32,6 +32,7 @@ fn step(desired: &Desired, shape: Option<Shape>, options: Option<String>) -> Ste
             power: Some(DesiredPower::On),
             shape,
             options,
+            ..Applied::default()
         },
         ..Record::default()
     };
@@ -110,4 +111,20 @@ fn tags_count_with_the_options() {
     tagged.vm.tags = vec!["tier=gold".to_owned()];
     let step = step(&tagged, Some(plain.shape()), plain.options());
     assert_eq!(step, Step::Reconfigure);
+}
+
+/// These are in the status of VMs out there. If the first changes, so must the version of digests; the second is the form before.
+#[test]
+fn an_upgrade_sends_nothing() {
+    let declared = desired("a");
+    let current = "v1:d8bef09ec737b3e9".to_owned();
+    assert_eq!(declared.options(), Some(current));
+    let legacy = Some("5bc2e4fba95872a6".to_owned());
+    let settled = Step::Done(Done::Converged);
+    assert_eq!(
+        step(&declared, Some(declared.shape()), legacy.clone()),
+        settled
+    );
+    let edited = step(&desired("b"), Some(declared.shape()), legacy);
+    assert_eq!(edited, Step::Reconfigure);
 }

@@ -31,6 +31,7 @@ fn step(case: &Case, extensions: &[Extension], on_power_drift: OnDrift) -> Step 
             power: case.applied,
             shape: Some(desired.shape()),
             options: None,
+            ..Applied::default()
         },
         ..Record::default()
     };

@@ -55,6 +55,7 @@ fn created() -> Record {
             power: Some(DesiredPower::On),
             shape: Some(shape),
             options: None,
+            ..Applied::default()
         },
         ..Record::default()
     }
@@ -77,6 +78,7 @@ fn end(
         observed,
         desired: Some(&desired),
         ignored_fields: &[],
+        edited_fields: &[],
         revert: None,
         now: at(second),
     })

@@ -96,12 +96,12 @@ fn not_honoured(
             .strip_prefix("spec")
             .map(|rest| format!("{root}{rest}"));
         let shown = shown.unwrap_or_else(|| path.clone());
-        format!("{shown} does nothing on Provider {name}")
+        format!("{shown} has no effect on Provider {name}")
     };
     ignored.iter().map(told).collect()
 }
 
-fn attachments(
+pub(super) fn attachments(
     namespace: &str,
     spec: &VirtualMachineSpec,
     facts: &dyn Facts,

@@ -1,6 +1,7 @@
 //! VMMigrations.
 
 use polyvirt_api::infra::VMMigration;
+use polyvirt_plan::honoured::kinds::MIGRATION;
 use polyvirt_plan::migration::desired::resolve;
 use polyvirt_plan::{Problem, Reason};
 
@@ -34,7 +35,8 @@ impl Judged for VMMigration {
             not_yet(self, &vm, namespace).filter(|_| old.is_none()),
             lost(self),
         ];
-        told.into_iter().flatten().collect()
+        let idle = MIGRATION.warnings(&self.spec);
+        told.into_iter().flatten().chain(idle).collect()
     }
 }
 

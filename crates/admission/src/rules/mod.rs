@@ -49,7 +49,9 @@ pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> P
 
 /// For a kind that nobody looks after yet: what is declared must not wait in silence.
 fn unattended(kind: &str) -> String {
-    format!("{kind}: not supported yet. The object is kept, and nothing comes of it")
+    format!(
+        "{kind}: this version does not implement it. The object is kept, with condition Ready=False and reason NotImplemented"
+    )
 }
 
 /// The problem, at the place where its part stands in this object.

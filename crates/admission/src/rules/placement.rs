@@ -2,6 +2,7 @@
 
 use polyvirt_api::infra::{PlacementConstraints, VMPlacementPolicy};
 use polyvirt_plan::Problem;
+use polyvirt_plan::honoured::kinds::PLACEMENT_POLICY;
 use polyvirt_plan::quantity::mebibytes;
 
 use super::{Judged, invalid};
@@ -14,7 +15,7 @@ impl Judged for VMPlacementPolicy {
     }
 
     fn warnings(&self, _: Option<&Self>, _: &dyn Facts) -> Vec<String> {
-        Vec::new()
+        PLACEMENT_POLICY.warnings(&self.spec)
     }
 }
 

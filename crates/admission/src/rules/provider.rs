@@ -5,6 +5,7 @@ use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_engine::runtime::key::ObjectKey;
 use polyvirt_engine::runtime::vm_index::Target;
 use polyvirt_plan::Problem;
+use polyvirt_plan::honoured::provider as honoured;
 
 use super::{Judged, invalid, references};
 use crate::facts::Facts;
@@ -40,11 +41,22 @@ impl Judged for Provider {
         found.extend(without_credentials(self, facts));
         found.extend(slow_health(self));
         found.extend(many_pods(self));
+        found.extend(idle(self, old));
         if old.is_some_and(|old| old.spec.endpoint != self.spec.endpoint) {
             found.extend(moved_away(self, facts));
         }
         found
     }
+}
+
+/// Fields that have no effect where the code runs, as far as that is known.
+fn idle(provider: &Provider, old: Option<&Provider>) -> Vec<String> {
+    let reported = provider.status.as_ref().and_then(honoured::reported);
+    let mode = honoured::mode(provider, old);
+    let found = honoured::ignored(provider, mode, reported.as_ref());
+    let told = found.iter();
+    told.map(|field| format!("{field}: the field has no effect"))
+        .collect()
 }
 
 fn mode(provider: &Provider) -> RuntimeMode {

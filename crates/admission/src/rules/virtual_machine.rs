@@ -6,6 +6,8 @@ use polyvirt_api::infra::{
 };
 use polyvirt_engine::provider::sessions::type_word;
 use polyvirt_plan::Problem;
+use polyvirt_plan::honoured::finding::warning;
+use polyvirt_plan::honoured::once::{self, Declared, Edited};
 use polyvirt_plan::virtual_machine::desired::{class_from, hypervisor_name};
 
 use super::{Judged, hooks, machine, references};
@@ -29,7 +31,7 @@ impl Judged for VirtualMachine {
         found.extend(unknown_snapshot(&self.spec, namespace, facts));
         if let Some(old) = old.filter(|old| exists(old)) {
             found.extend(hard_stop(old, self));
-            found.extend(first_boot_only(&old.spec, &self.spec));
+            found.extend(late_edits(old, self, facts));
             let can = provider.here().and_then(capabilities);
             found.extend(can.and_then(|can| restart(old, self, can, facts)));
         }
@@ -86,19 +88,23 @@ fn hard_stop(old: &VirtualMachine, new: &VirtualMachine) -> Option<String> {
     })
 }
 
-/// What is read when a VM is made and never again.
-fn first_boot_only(old: &VirtualMachineSpec, new: &VirtualMachineSpec) -> Vec<String> {
-    let guest = old.user_data != new.user_data || old.meta_data != new.meta_data;
-    let image = (&old.image_ref, &old.image, &old.imported_disk)
-        != (&new.image_ref, &new.image, &new.imported_disk);
-    let mut found = Vec::new();
-    if guest {
-        found.push("spec.userData, spec.metaData: a guest reads them at its first boot; this one has booted".to_owned());
-    }
-    if image {
-        found.push("spec.imageRef, spec.image, spec.importedDisk: the VM exists and keeps the disk that it was made with".to_owned());
-    }
-    found
+/// Fields that this edit changes after they were read. An edit that brings back what was read is none.
+fn late_edits(old: &VirtualMachine, new: &VirtualMachine, facts: &dyn Facts) -> Vec<String> {
+    let (before, after) = (declared(old, facts), declared(new, facts));
+    let applied = old.status.as_ref().and_then(|s| s.applied.as_deref());
+    let created = applied.map(|applied| &applied.created);
+    let created = created.filter(|created| !created.is_empty());
+    let late = once::edited(created.unwrap_or(&before), &after);
+    let now = |edited: &&Edited| before.get(&edited.path) != after.get(&edited.path);
+    let told = late.iter().filter(now);
+    told.map(|edited| warning(ROOT, edited)).collect()
+}
+
+fn declared(vm: &VirtualMachine, facts: &dyn Facts) -> Declared {
+    let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
+    let networks = machine::attachments(namespace, &vm.spec, facts);
+    let networks: Vec<_> = networks.iter().map(|(i, n)| (*i, &n.spec)).collect();
+    once::declared(&vm.spec, class_of(vm, facts).as_ref(), &networks)
 }
 
 fn restart(

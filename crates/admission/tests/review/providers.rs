@@ -56,7 +56,7 @@ fn what_is_insecure_is_told() {
         (external(json!({"secretRef": {"name": "s"}})), vec![]),
         (
             json!({"type": "mock", "runtime": {"mode": "InProcess", "service": {"tls": {"enabled": false}}}}),
-            vec![],
+            vec!["tls.enabled (not read in mode InProcess)"],
         ),
         (
             json!({"type": "mock", "runtime": {"mode": "InProcess"}, "healthCheck": {"interval": "1s", "timeout": "10s"}}),

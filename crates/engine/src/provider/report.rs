@@ -3,10 +3,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use polyvirt_api::infra::{
     CircuitState, Provider, ProviderCapability, ProviderError, ProviderFeature, ProviderLimits,
-    ProviderStatus, ProviderTopology, ReportedCapabilities, ResourceUsage, UsageStats,
+    ProviderStatus, ReportedCapabilities, ResourceUsage, RuntimeMode, UsageStats,
 };
 use polyvirt_contract::{Capabilities, Extension, Features};
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
+use polyvirt_plan::honoured::finding::of_sentences;
+use polyvirt_plan::honoured::provider as honoured;
 use polyvirt_plan::{Note, Problem, Reason};
 
 use crate::context::Context;
@@ -240,6 +242,8 @@ fn put_conditions(
 ) {
     let generation = provider.metadata.generation;
     let known = status.reported_capabilities.is_some();
+    let reported = honoured::reported(status);
+    let status_runtime = status.runtime.as_ref().and_then(|r| r.mode);
     let list = &mut status.conditions;
     let mut put = |finding| conditions::set(list, finding, generation, ctx.now());
     put(place_report::runtime_ready(&ready, found.place.ok()));
@@ -272,22 +276,21 @@ fn put_conditions(
         Protection::Blocked => put(found.usage.blocked()),
         _ => conditions::clear(list, kind::DELETING),
     }
-    match unheard(provider) {
+    match unheard(provider, status_runtime, reported.as_ref()) {
         Some(finding) => conditions::set(list, finding, generation, ctx.now()),
         None => conditions::clear(list, kind::FIELDS_HONOURED),
     }
 }
 
 /// What the object asks for and does not get.
-fn unheard(provider: &Provider) -> Option<Finding> {
-    (provider.spec.topology == Some(ProviderTopology::Cluster)).then(|| {
-        Finding::new(
-            kind::FIELDS_HONOURED,
-            Truth::False,
-            Reason::FieldsIgnored,
-            "spec.topology: Host and HostPool objects are not read. Name all hosts in spec.endpoint, with commas between them",
-        )
-    })
+fn unheard(
+    provider: &Provider,
+    mode: Option<RuntimeMode>,
+    reported: Option<&Features>,
+) -> Option<Finding> {
+    let mode = mode.unwrap_or_default();
+    let ignored = honoured::ignored(provider, mode, reported);
+    of_sentences([honoured::sentence(&ignored)])
 }
 
 /// Figures that move all the time are carried along with other changes, and cause no write of their own.

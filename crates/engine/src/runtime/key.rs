@@ -69,6 +69,10 @@ pub enum Kind {
     VMPlacementPolicy,
     /// Moves of VMs.
     VMMigration,
+    /// Copies of VMs, which this version does not implement.
+    VMClone,
+    /// Sets of VMs, which this version does not implement.
+    VMSet,
     /// Machines, which a dialect looks after.
     Machine,
     /// Ways to clusters with KubeVirt, which a dialect looks after.
@@ -101,6 +105,8 @@ impl Kind {
             Self::VMSnapshot => "VMSnapshot",
             Self::VMPlacementPolicy => "VMPlacementPolicy",
             Self::VMMigration => "VMMigration",
+            Self::VMClone => "VMClone",
+            Self::VMSet => "VMSet",
             Self::Machine => "Machine",
             Self::KubevirtConfig => "KubevirtConfig",
         }
@@ -135,6 +141,8 @@ impl Kind {
             Self::VMSnapshot => "vmsnapshots",
             Self::VMPlacementPolicy => "vmplacementpolicies",
             Self::VMMigration => "vmmigrations",
+            Self::VMClone => "vmclones",
+            Self::VMSet => "vmsets",
             Self::Machine => "machines",
             Self::KubevirtConfig => "kubevirtconfigs",
         }

@@ -4,6 +4,7 @@ use polyvirt_api::infra::{LocalRef, PlacementStats, VMPlacementPolicy, VMPlaceme
 use polyvirt_placement::{Subject, policy};
 use polyvirt_plan::Reason;
 use polyvirt_plan::conditions::{self, Finding, Truth, kind};
+use polyvirt_plan::honoured::kinds::PLACEMENT_POLICY;
 
 use super::{Protection, Usage, keep, protect, status_body};
 use crate::cluster::{self, ClusterError, Patch};
@@ -127,7 +128,12 @@ fn ready(key: &ObjectKey, policy: &VMPlacementPolicy) -> Finding {
             error.to_string(),
         );
     }
-    let idle = policy::unsupported(&policy.spec);
+    let spec = serde_json::to_value(&policy.spec).unwrap_or_default();
+    let idle: Vec<_> = PLACEMENT_POLICY
+        .idle(&spec)
+        .iter()
+        .map(|n| n.path)
+        .collect();
     if idle.is_empty() {
         return Finding::new(
             kind::READY,
@@ -137,7 +143,7 @@ fn ready(key: &ObjectKey, policy: &VMPlacementPolicy) -> Finding {
         );
     }
     let text = format!(
-        "The policy can be used, but these fields do nothing, for no provider tells what to compare them with: {}. Remove them",
+        "The policy can be used, but these fields have no effect, because no provider reports what to compare them with: {}. Remove them",
         idle.join(", ")
     );
     Finding::new(kind::READY, Truth::True, Reason::FieldsIgnored, text)

@@ -2,9 +2,10 @@
 
 use polyvirt_contract::model::{PowerOp, PowerRequest, PowerState};
 use polyvirt_contract::{ErrorKind, ProviderError, RequestId, TaskId};
+use polyvirt_plan::honoured::once;
 use polyvirt_plan::virtual_machine::size::differences;
 use polyvirt_plan::virtual_machine::{
-    Answer, Desired, Operation, OperationKind, Outcome, Sent, Step, record,
+    Answer, Desired, Done, Drift, Operation, OperationKind, Outcome, Sent, Step, record,
 };
 use polyvirt_plan::{Note, Reason};
 
@@ -68,6 +69,9 @@ impl Pass<'_> {
             Err(flow) => return flow,
         };
         put_devices(&mut request, self.record.placement.as_deref());
+        if let Some(futile) = self.futile() {
+            return futile;
+        }
         let (Some(vm), Reach::Ready(ready)) = (self.vm_ref(), &self.reach) else {
             return Flow::Continue;
         };
@@ -79,6 +83,7 @@ impl Pass<'_> {
         self.sending(OperationKind::Reconfigure, None);
         match provider.reconfigure(&vm, request.clone()).await {
             Ok(task) => {
+                self.memo.corrected = self.drift();
                 // What waited was the change before this one.
                 self.record.restart_required.clear();
                 if !says_what_waits {
@@ -106,10 +111,48 @@ impl Pass<'_> {
         }
     }
 
+    /// What the VM shows otherwise than it was brought to; none if what is declared was edited since.
+    fn drift(&self) -> Vec<Drift> {
+        let (Ok(desired), Some(vm)) = (&self.desired, self.present()) else {
+            return Vec::new();
+        };
+        let applied = &self.record.applied;
+        let edited = applied.shape.as_ref() != Some(&desired.shape())
+            || !desired.has_options(applied.options.as_deref());
+        if edited {
+            return Vec::new();
+        }
+        differences(&desired.shape(), vm)
+    }
+
+    /// The same drift was corrected before, and the provider accepted that: to correct it again would not end. It is reported
+    /// once, and as drift.
+    fn futile(&mut self) -> Option<Flow> {
+        let drift = self.drift();
+        if drift.is_empty() || drift != self.memo.corrected {
+            return None;
+        }
+        let named: Vec<_> = drift
+            .iter()
+            .map(|d| format!("{} {}", d.field, d.found))
+            .collect();
+        let what = named.join(", ");
+        if self.memo.contradiction.as_ref() != Some(&what) {
+            let text = format!(
+                "The provider contradicts itself: it accepted the correction of this VM, and still reports {what}. It is not sent again before something changes; report this to the authors of the provider"
+            );
+            self.notes
+                .push(Note::warning(Reason::ProviderContradicts, text));
+            self.memo.contradiction = Some(what);
+        }
+        Some(Flow::End(Outcome::Done(Done::Drifted(drift))))
+    }
+
     fn reconfigure_accepted(&mut self) {
         let desired = self.desired.as_ref().ok();
         self.record.applied.shape = desired.map(Desired::shape);
         self.record.applied.options = desired.and_then(Desired::options);
+        once::sent(&mut self.record.applied.created, &self.declared);
         self.notes.push(Note::normal(
             Reason::Reconfigured,
             "The change of size, disks, networks or options was accepted",

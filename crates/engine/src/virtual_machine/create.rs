@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use polyvirt_contract::model::CreateVm;
 use polyvirt_contract::{ErrorKind, Extension, ProviderError};
+use polyvirt_plan::honoured::once;
 use polyvirt_plan::virtual_machine::{
     Applied, Desired, Intent, OperationKind, Outcome, Shape, is_fresh,
 };
@@ -38,6 +39,8 @@ impl Pass<'_> {
                 self.record.applied = Applied {
                     shape: self.shape_made(),
                     options: self.desired.as_ref().ok().and_then(Desired::options),
+                    image: once::image_name(&self.vm.spec),
+                    created: self.declared.clone(),
                     ..Applied::default()
                 };
                 self.accepted(OperationKind::Create, created.task)

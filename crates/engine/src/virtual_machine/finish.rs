@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ErrorKind, Extension};
+use polyvirt_plan::honoured::{FIELDS, once};
 use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{
     Desired, DesiredPower, Done, Drift, FORGOTTEN_AFTER, Intent, OperationKind, Outcome, PassEnd,
@@ -27,6 +28,7 @@ impl Pass<'_> {
             return Next::Idle;
         }
         self.settle(&outcome);
+        self.tell_contradiction();
         let written = self.write_status(&outcome).await;
         self.ctx.remember(&self.key, std::mem::take(&mut self.memo));
         match written {
@@ -34,6 +36,25 @@ impl Pass<'_> {
             Ok(()) => self.come_again.unwrap_or_else(|| self.next(&outcome)),
             Err(error) => self.refused_status(&error),
         }
+    }
+
+    /// Two calls that tell different things of one VM are a fault of the provider, which is reported once.
+    fn tell_contradiction(&mut self) {
+        let (Some(id), Some(ready)) = (&self.record.id, self.ready()) else {
+            return;
+        };
+        let found = ready.link.seen(|seen| seen.contradiction(id));
+        if found == self.memo.contradiction || !self.memo.corrected.is_empty() {
+            return;
+        }
+        if let Some(what) = &found {
+            let text = format!(
+                "The provider contradicts itself about this VM: {what}. What Describe says counts; report this to the authors of the provider"
+            );
+            self.notes
+                .push(Note::warning(Reason::ProviderContradicts, text));
+        }
+        self.memo.contradiction = found;
     }
 
     /// Nobody would see that there is no status: the log says so.
@@ -67,6 +88,10 @@ impl Pass<'_> {
             return;
         };
         let (desired, done) = (desired.clone(), done.clone());
+        // What a silent answer does not show is no proof that the correction took effect.
+        if done == Done::Converged && vm.cpu != 0 && vm.memory_mib != 0 {
+            self.memo.corrected.clear();
+        }
         self.apply_reached(&desired, &done, &vm);
         self.memo.sent = None;
         self.forget_hooks();
@@ -96,6 +121,40 @@ impl Pass<'_> {
             self.record.applied.shape = Some(desired.shape());
         }
         self.record.applied.options = desired.options();
+        self.settle_once();
+    }
+
+    /// A VM without a record of what it was created with, one of an earlier release or one that was adopted, was created as it is
+    /// declared now, as far as can be known.
+    fn settle_once(&mut self) {
+        let applied = &mut self.record.applied;
+        if applied.created.is_empty() {
+            applied.image = once::image_name(&self.vm.spec);
+        }
+        once::settle(&mut applied.created, &self.declared);
+    }
+
+    /// Edits that came too late; none while it is not known what the VM should be.
+    fn edited(&self) -> Vec<once::Edited> {
+        match &self.desired {
+            Ok(_) => {
+                let mut late = once::edited(&self.record.applied.created, &self.declared);
+                late.retain(|edited| self.would_act(edited));
+                late
+            }
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Whether the field acts on this provider at all. One that does not is named for that, and to remove it is no late edit.
+    fn would_act(&self, edited: &once::Edited) -> bool {
+        let below = format!("{}.", edited.path);
+        let is_of = |path: &str| path == edited.path || path.starts_with(&below);
+        let mut parts = FIELDS.iter().filter(|field| is_of(field.path)).peekable();
+        let (Some(ready), Some(_)) = (self.ready(), parts.peek()) else {
+            return true;
+        };
+        parts.any(|field| ready.features.honours(field.path))
     }
 
     /// Drift elsewhere changes nothing about what waits for a restart.
@@ -170,6 +229,7 @@ impl Pass<'_> {
             observed: observed.as_deref(),
             desired: self.desired.as_ref().ok(),
             ignored_fields: &self.ignored_fields,
+            edited_fields: &self.edited(),
             revert: self.revert.as_ref(),
             now: self.ctx.now(),
         });

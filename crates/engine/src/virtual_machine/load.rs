@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use polyvirt_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use polyvirt_api::infra::{
+    Provider, VMClass, VMClassSpec, VMImage, VMNetworkAttachment, VMNetworkAttachmentSpec,
+    VirtualMachine,
+};
 use polyvirt_contract::model::VmState;
 use polyvirt_contract::{Capabilities, Extension, Identity};
+use polyvirt_plan::honoured::{self, once};
 use polyvirt_plan::snapshot::desired::keeps_vm;
 use polyvirt_plan::virtual_machine::desired::{References, resolve};
+use polyvirt_plan::virtual_machine::size::{differences, power_matches};
 use polyvirt_plan::virtual_machine::{Claim, Desired, Operation, OperationKind, Record, record};
-use polyvirt_plan::{Problem, Reason, honoured};
+use polyvirt_plan::{Problem, Reason};
 
 use super::pass::{Pass, Reach, Ready, Seen, reach};
 use super::sharing;
@@ -45,6 +50,7 @@ impl<'a> Pass<'a> {
             claim: rival.is_some().then_some(Claim::Disputed),
             desired: Ok(Desired::default()),
             ignored_fields: Vec::new(),
+            declared: once::Declared::new(),
             intent,
             revert: None,
             keeper: None,
@@ -86,6 +92,7 @@ impl<'a> Pass<'a> {
         };
         let unheard = self.unheard_wishes();
         self.ignored_fields.extend(unheard);
+        self.declared = loaded.declared(&self.vm);
     }
 
     /// The first by name of the snapshots that are not to go with the VM.
@@ -110,16 +117,31 @@ impl<'a> Pass<'a> {
         }
         let (synced, found) = ready.link.seen(|seen| {
             let by_id = self.record.id.as_ref().and_then(|id| seen.get(id));
-            (seen.synced(), by_id.or_else(|| seen.find(&self.identity)))
+            let found = by_id.or_else(|| seen.find(&self.identity));
+            let found = found.map(|vm| (vm.clone(), seen.is_described(&vm.id)));
+            (seen.synced(), found)
         });
         if !synced {
             return Seen::Unknown;
         }
         match found {
-            Some(vm) => self.judge(vm),
+            Some((vm, described)) if !described && self.seems_changed(ready, &vm) => Seen::Unknown,
+            Some((vm, _)) => self.judge(vm),
             None if self.may_believe_absence(ready) => Seen::Absent,
             None => Seen::Unknown,
         }
+    }
+
+    /// Whether a list shows the VM otherwise than it was brought to. A list may tell less than the VM's own answer, or something
+    /// else: before a change is reported or corrected, the VM is asked for.
+    fn seems_changed(&self, ready: &Ready, vm: &VmState) -> bool {
+        let Ok(desired) = &self.desired else {
+            return false;
+        };
+        let reached = self.record.applied.reached.is_some();
+        let same = differences(&desired.shape(), vm).is_empty()
+            && power_matches(desired.power, vm.power) != Some(false);
+        reached && !same && !ready.features.has(Extension::Watch)
     }
 
     /// Whether a change that we sent has not shown: the stream may lag behind, so the provider is asked. A create that finds
@@ -220,21 +242,24 @@ impl Loaded {
     }
 
     fn ignored(&self, vm: &VirtualMachine, ready: &Ready) -> Vec<String> {
-        let class = vm
-            .spec
-            .class
-            .as_deref()
-            .or_else(|| self.class.as_deref().map(|c| &c.spec));
-        let networks: Vec<_> = self
-            .networks
-            .iter()
-            .enumerate()
+        let in_use = honoured::fields_in_use(&vm.spec, self.class_of(vm), &self.attachments());
+        honoured::ignored(&in_use, &ready.features)
+    }
+
+    fn declared(&self, vm: &VirtualMachine) -> once::Declared {
+        once::declared(&vm.spec, self.class_of(vm), &self.attachments())
+    }
+
+    fn class_of<'c>(&'c self, vm: &'c VirtualMachine) -> Option<&'c VMClassSpec> {
+        let inline = vm.spec.class.as_deref();
+        inline.or_else(|| self.class.as_deref().map(|class| &class.spec))
+    }
+
+    fn attachments(&self) -> Vec<(usize, &VMNetworkAttachmentSpec)> {
+        let networks = self.networks.iter().enumerate();
+        networks
             .filter_map(|(i, n)| n.as_deref().map(|n| (i, &n.spec)))
-            .collect();
-        honoured::ignored(
-            &honoured::fields_in_use(&vm.spec, class, &networks),
-            &ready.features,
-        )
+            .collect()
     }
 }
 

@@ -67,10 +67,17 @@ impl Pass<'_> {
     }
 
     fn take(&mut self, vm: VmState) -> Seen {
-        if let Reach::Ready(ready) = &self.reach {
-            let copy = vm.clone();
-            ready.link.seen(|seen| seen.answer(copy));
-        }
+        let untouched = self.memo.sent.is_none();
+        let vm = match &self.reach {
+            // A list from before a change knows nothing of what came of it.
+            Reach::Ready(ready) if untouched => ready.link.seen(|seen| seen.confirm(vm)),
+            Reach::Ready(ready) => {
+                let copy = vm.clone();
+                ready.link.seen(|seen| seen.answer(copy));
+                vm
+            }
+            _ => vm,
+        };
         let seen = self.judge(Arc::new(vm));
         if let Seen::Present(vm) = &seen {
             self.found(vm);

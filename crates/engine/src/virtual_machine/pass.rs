@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use polyvirt_api::infra::VirtualMachine;
 use polyvirt_contract::Identity;
 use polyvirt_contract::model::{VmRef, VmState};
+use polyvirt_plan::honoured::once::Declared;
 use polyvirt_plan::virtual_machine::{
     Applied, Claim, Desired, Facts, Intent, Life, Observed, Outcome, Record, RevertWish, Sent,
     record,
@@ -49,6 +50,8 @@ pub(super) struct Pass<'a> {
     pub reach: Reach,
     pub desired: Result<Desired, Problem>,
     pub ignored_fields: Vec<String>,
+    /// Digests of the fields that are read once, as they are declared now.
+    pub declared: Declared,
     pub record: Record,
     pub intent: Intent,
     /// What the VM is to go back to.

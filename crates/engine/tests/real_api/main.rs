@@ -19,6 +19,7 @@ mod crash;
 mod defects;
 mod deletion;
 mod drift;
+mod fields;
 mod guest_data;
 mod hooks;
 mod hostile;

@@ -178,7 +178,7 @@ macro_rules! each_kind {
                     }
                 })+
                 // Nobody feeds the kinds of dialects here.
-                Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => {} }
+                Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine | Kind::VMClone | Kind::VMSet => {} }
             }
 
             fn removed(&self, kind: Kind, object: &Value) {
@@ -189,7 +189,7 @@ macro_rules! each_kind {
                     }
                 })+
                 // Nobody feeds the kinds of dialects here.
-                Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => {} }
+                Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine | Kind::VMClone | Kind::VMSet => {} }
             }
 
             fn forget_all_but(&self, kind: Kind, listed: &BTreeSet<ObjectKey>) {
@@ -203,7 +203,7 @@ macro_rules! each_kind {
                     }
                 })+
                 // Nobody feeds the kinds of dialects here.
-                Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine => {} }
+                Kind::Machine | Kind::KubevirtConfig | Kind::NovacronVirtualMachine | Kind::VMClone | Kind::VMSet => {} }
             }
         }
     };

@@ -183,7 +183,9 @@ fn reconcile(ctx: Arc<Context>, key: Key) -> PassFuture {
             Kind::Provider
             | Kind::Machine
             | Kind::KubevirtConfig
-            | Kind::NovacronVirtualMachine => Next::Idle,
+            | Kind::NovacronVirtualMachine
+            | Kind::VMClone
+            | Kind::VMSet => Next::Idle,
         }
     })
 }

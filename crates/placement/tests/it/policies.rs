@@ -1,7 +1,7 @@
 //! VMPlacementPolicies as people write them.
 
 use polyvirt_api::infra::VMPlacementPolicySpec;
-use polyvirt_placement::policy::{lower, unsupported};
+use polyvirt_placement::policy::lower;
 use polyvirt_placement::{Placed, Reason, Request, Subject, Topology};
 use serde_json::{Value, json};
 
@@ -154,22 +154,4 @@ fn those_of_one_policy_are_kept_apart_or_together() {
     let by_label = json!({"antiAffinity": {"vmAntiAffinity": {"requiredDuringScheduling": [
         {"topologyKey": "zone", "matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}]}}});
     assert_eq!(fitting(&with(by_label), &hosts(), &vms), ["c"]);
-}
-
-#[test]
-fn what_nothing_can_be_compared_with_is_told() {
-    let policy = spec(json!({
-        "hard": {"tolerations": [{"key": "a", "operator": "Exists"}]},
-        "antiAffinity": {"datastoreAntiAffinity": {"enabled": true}},
-        "securityConstraints": {"isolationLevel": "strict"},
-    }));
-    assert_eq!(
-        unsupported(&policy),
-        [
-            "spec.hard.tolerations",
-            "spec.antiAffinity.datastoreAntiAffinity",
-            "spec.securityConstraints.isolationLevel"
-        ]
-    );
-    assert!(unsupported(&VMPlacementPolicySpec::default()).is_empty());
 }

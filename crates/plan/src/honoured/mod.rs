@@ -13,6 +13,10 @@
 
 mod basic;
 mod fields;
+pub mod finding;
+pub mod kinds;
+pub mod once;
+pub mod provider;
 
 use polyvirt_api::infra::{VMClassSpec, VMNetwork, VMNetworkAttachmentSpec, VirtualMachineSpec};
 use polyvirt_contract::Features;
@@ -31,14 +35,7 @@ pub fn fields_in_use(
     class: Option<&VMClassSpec>,
     networks: &[(usize, &VMNetworkAttachmentSpec)],
 ) -> Vec<String> {
-    let roots = Roots {
-        spec: json(vm),
-        class: class.or(vm.class.as_deref()).map(json).unwrap_or_default(),
-        networks: networks
-            .iter()
-            .map(|(i, n)| attachment(n, vm.networks.get(*i)))
-            .collect(),
-    };
+    let roots = Roots::of(vm, class, networks);
     let named = FIELDS
         .iter()
         .filter(|field| roots.use_field(field))
@@ -132,6 +129,21 @@ struct Roots {
 }
 
 impl Roots {
+    fn of(
+        vm: &VirtualMachineSpec,
+        class: Option<&VMClassSpec>,
+        networks: &[(usize, &VMNetworkAttachmentSpec)],
+    ) -> Self {
+        let networks = networks.iter();
+        Self {
+            spec: json(vm),
+            class: class.or(vm.class.as_deref()).map(json).unwrap_or_default(),
+            networks: networks
+                .map(|(i, n)| attachment(n, vm.networks.get(*i)))
+                .collect(),
+        }
+    }
+
     fn use_field(&self, field: &Field) -> bool {
         let Some((root, path)) = field.path.split_once('.') else {
             return false;
@@ -165,9 +177,10 @@ impl Counts {
     }
 }
 
-/// All values at a path; a list stands for each of its entries.
+/// All values at a path; a list stands for each of its entries, and the empty path for the root.
 fn values<'v>(root: &'v Value, path: &str) -> Vec<&'v Value> {
-    path.split('.').fold(vec![root], |found, segment| {
+    let segments = path.split('.').filter(|segment| !segment.is_empty());
+    segments.fold(vec![root], |found, segment| {
         let name = segment.trim_end_matches("[]");
         let members = found.into_iter().filter_map(|value| value.get(name));
         if name == segment {

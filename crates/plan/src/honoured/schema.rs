@@ -38,6 +38,13 @@ pub(super) fn leaves() -> Vec<(String, Value)> {
     found
 }
 
+/// Every property of a schema that has none below it.
+pub(super) fn leaves_of(root: &str, schema: &Value) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    collect(root.to_owned(), schema, &mut found);
+    found
+}
+
 fn collect(path: String, schema: &Value, found: &mut Vec<(String, Value)>) {
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         for (name, property) in properties {

@@ -1,14 +1,13 @@
 //! The table against the schemas, and the two functions against the table.
 
+mod kinds;
+mod once;
+
 use serde_json::json;
 
+use super::once::covers;
 use super::schema::{leaves, roots, sample};
 use super::*;
-
-fn covers(path: &str, leaf: &str) -> bool {
-    leaf.strip_prefix(path)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
 
 fn says(provider_type: &str, honoured: &[&str]) -> Features {
     Features {

@@ -294,3 +294,18 @@ fn a_vm_that_may_not_fetch_needs_the_image_to_be_there() {
     let made = stands(&image, vm("Always", Some("vm-1")));
     assert_eq!(made, ImageReadiness::Ready, "it has its disk");
 }
+
+/// These are in the status of images out there. If the first changes, so must the version of digests; the second is the form before.
+#[test]
+fn an_upgrade_prepares_nothing_again() {
+    let spec: VMImageSpec = serde_json::from_value(json!({
+        "source": {"registry": {"image": "r.example/x:1", "format": "raw"}},
+    }))
+    .expect("a spec");
+    assert_eq!(fingerprint(&spec), "v1:a88e4365aecc0147");
+    let text = serde_json::to_string(&spec.source).expect("JSON");
+    assert!(is_fingerprint_of(&digest::legacy(&text), &spec));
+    let other = http("http://a/1.qcow2");
+    assert!(!is_fingerprint_of(&digest::legacy(&text), &other));
+    assert!(is_fingerprint_of(&fingerprint(&other), &other));
+}

@@ -5,7 +5,8 @@ use std::time::Duration;
 use polyvirt_api::infra::VMImageSpec;
 use polyvirt_contract::{ProviderError, Retry};
 
-use crate::image::{digest, fingerprint};
+use crate::digest;
+use crate::image::fingerprint;
 
 /// The first of the long pauses.
 const LONG: Duration = Duration::from_mins(10);
@@ -64,7 +65,8 @@ fn short(attempts: i32) -> Duration {
 /// Twice as long each time, and never so that all images of a server that was away ask it at once.
 fn long(spec: &VMImageSpec, times: i32) -> Duration {
     let doubled = LONG * (1_u32 << times.saturating_sub(1).clamp(0, 8));
-    let share = digest(&format!("{} {times}", fingerprint(spec)));
+    // Only a spread: not stored, so its form may change.
+    let share = digest::legacy(&format!("{} {times}", fingerprint(spec)));
     let share = u64::from_str_radix(&share, 16).unwrap_or_default() % SPREAD;
     let longest = LONGEST.saturating_sub(Duration::from_secs(SPREAD));
     doubled.min(longest) + Duration::from_secs(share)

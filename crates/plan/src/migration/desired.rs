@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use polyvirt_api::GoDuration;
-use polyvirt_api::infra::{LiveMigration, MigrationOptions, MoveMode, VMMigration};
+use polyvirt_api::infra::{LiveMigration, MoveMode, VMMigration};
 use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{MigrateVm, MigrationMode};
 
 use super::facts::Desired;
 use crate::bandwidth::bytes_per_second;
+use crate::honoured::kinds::MIGRATION;
 use crate::problem::Problem;
 use crate::reason::Reason;
 
@@ -31,7 +32,7 @@ pub fn resolve(object: &VMMigration, home: Option<ProviderName<'_>>) -> Result<D
             duration("spec.options.retryPolicy.retryDelay", &pause)
         })?,
         growth: retry.as_ref().map_or(1, |r| whole(r.backoff_multiplier)),
-        ignored: ignored(object, &options),
+        ignored: ignored(object),
     })
 }
 
@@ -100,36 +101,9 @@ fn between_hosts(object: &VMMigration, home: Option<ProviderName<'_>>) -> Result
 }
 
 /// Fields that are set and speak of disks that are carried to another Provider.
-fn ignored(object: &VMMigration, options: &MigrationOptions) -> Vec<&'static str> {
-    let (source, target) = (&object.spec.source, &object.spec.target);
-    [
-        ("spec.source.snapshotRef", source.snapshot_ref.is_some()),
-        (
-            "spec.source.powerOffBeforeMigration",
-            source.power_off_before_migration,
-        ),
-        (
-            "spec.source.deleteAfterMigration",
-            source.delete_after_migration,
-        ),
-        ("spec.target.classRef", target.class_ref.is_some()),
-        ("spec.target.placementRef", target.placement_ref.is_some()),
-        ("spec.target.networks", !target.networks.is_empty()),
-        ("spec.target.disks", !target.disks.is_empty()),
-        ("spec.target.labels", !target.labels.is_empty()),
-        ("spec.target.annotations", !target.annotations.is_empty()),
-        ("spec.target.powerOn", target.power_on),
-        ("spec.options.diskFormat", options.disk_format.is_some()),
-        ("spec.options.compress", options.compress),
-        (
-            "spec.options.validationChecks",
-            options.validation_checks.is_some(),
-        ),
-        ("spec.storage", object.spec.storage.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(field, set)| set.then_some(field))
-    .collect()
+fn ignored(object: &VMMigration) -> Vec<&'static str> {
+    let idle = MIGRATION.idle(&serde_json::to_value(&object.spec).unwrap_or_default());
+    idle.into_iter().map(|never| never.path).collect()
 }
 
 #[cfg(test)]

@@ -274,9 +274,7 @@ fn how_to_force(end: &PassEnd<'_>) -> &'static str {
 }
 
 fn error_text(error: &ProviderError) -> String {
-    let field = error.field.as_ref().map(|f| format!("{f}: "));
-    let message = error.message.trim_end_matches('.');
-    format!("{}{message}", field.unwrap_or_default())
+    error.text().trim_end_matches('.').to_owned()
 }
 
 fn findings(end: &PassEnd<'_>, status: &mut VMMigrationStatus, ready: Finding) {

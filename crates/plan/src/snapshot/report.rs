@@ -243,9 +243,7 @@ fn how_to_force(end: &PassEnd<'_>) -> &'static str {
 }
 
 fn error_text(end: &PassEnd<'_>, error: &ProviderError) -> String {
-    let field = error.field.as_ref().map(|f| format!("{f}: "));
-    let field = field.unwrap_or_default();
-    format!("{field}{}{}", error.message, how_to_force(end))
+    format!("{}{}", error.text(), how_to_force(end))
 }
 
 const fn at_work(kind: OperationKind) -> Reason {

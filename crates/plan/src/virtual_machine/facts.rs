@@ -1,6 +1,5 @@
 //! Everything that the planner may know. It sees no client, no clock and no raw manifest.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,7 +7,7 @@ use polyvirt_api::infra::PlacementStatus;
 use polyvirt_contract::model::{CreateVm, VmState};
 use polyvirt_contract::{Capabilities, Extension, Features, Identity, RequestId, TaskId, VmId};
 
-use crate::image;
+use crate::honoured::once::Declared;
 use crate::problem::Problem;
 use crate::virtual_machine::hooks::{Hooks, Runs};
 use crate::virtual_machine::revert::{RevertWish, Reverted};
@@ -197,6 +196,10 @@ pub struct Applied {
     /// A digest of the options that only the hypervisor understands, as they were sent last. The VM does not show them, so this is
     /// kept while a change is under way, and what is not sure is sent again.
     pub options: Option<String>,
+    /// What its disk was created from, for people.
+    pub image: Option<String>,
+    /// Digests of the fields that are read once, as they were then: see [`crate::honoured::once`].
+    pub created: Declared,
 }
 
 /// The parts of a VM that can be changed after it was created.
@@ -318,21 +321,6 @@ pub enum ImageReadiness {
 }
 
 impl Desired {
-    /// What only the hypervisor understands, and the firmware and the tags beside it, in a form that can be compared and stored;
-    /// `None` for a class without such options.
-    pub fn options(&self) -> Option<String> {
-        let class = &self.vm.class;
-        if class.extra_config.is_empty() {
-            return None;
-        }
-        let secure = class.security.as_ref().is_some_and(|s| s.secure_boot);
-        let mut text = format!("{:?} {:?} {secure}", class.extra_config, class.firmware);
-        if !self.vm.tags.is_empty() {
-            let _ = write!(text, " {:?}", self.vm.tags);
-        }
-        Some(image::digest(&text))
-    }
-
     /// The parts that can be changed later, in a form that can be compared and stored.
     pub fn shape(&self) -> Shape {
         Shape {

@@ -21,6 +21,7 @@ pub mod desired;
 pub mod facts;
 pub mod hooks;
 pub mod next;
+mod options;
 pub mod record;
 pub mod report;
 pub mod revert;

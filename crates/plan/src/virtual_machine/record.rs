@@ -135,6 +135,8 @@ fn applied_from(applied: &api::AppliedState) -> Applied {
         power: applied.power_state.map(power),
         shape,
         options: applied.options.clone(),
+        image: applied.image.clone(),
+        created: applied.created.clone(),
     }
 }
 
@@ -175,6 +177,8 @@ fn applied_state(applied: &Applied) -> api::AppliedState {
         generation: applied.reached,
         power_state: applied.power.map(power_word),
         options: applied.options.clone(),
+        image: applied.image.clone(),
+        created: applied.created.clone(),
         ..api::AppliedState::default()
     };
     if let Some(shape) = &applied.shape {
@@ -273,6 +277,8 @@ mod tests {
                     networks: vec!["eth0".into()],
                 }),
                 options: Some("0a".into()),
+                image: Some("debian".into()),
+                created: [("spec.imageRef".into(), "v1:0".into())].into(),
             },
             operation: Some(Operation {
                 kind: OperationKind::Reconfigure,

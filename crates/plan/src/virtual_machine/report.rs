@@ -12,6 +12,7 @@ use polyvirt_contract::model::{PowerState, VmState};
 use polyvirt_contract::{ProviderError, Retry};
 
 use crate::conditions::{self, Finding, Truth, kind};
+use crate::honoured::{self, once::Edited};
 use crate::note::Note;
 use crate::problem::Problem;
 use crate::reason::Reason;
@@ -56,6 +57,8 @@ pub struct PassEnd<'a> {
     pub desired: Option<&'a Desired>,
     /// Fields that are set and do nothing on this provider.
     pub ignored_fields: &'a [String],
+    /// Edits that came after the moment at which their field is read.
+    pub edited_fields: &'a [Edited],
     /// What the VM is to go back to.
     pub revert: Option<&'a RevertWish>,
     /// The time of the report.
@@ -254,8 +257,8 @@ fn conditions(end: &PassEnd<'_>, status: &mut VirtualMachineStatus, ready: Findi
     if phase == VMPhase::Deleting {
         put(Finding::new(kind::DELETING, Truth::True, reason, message));
     }
-    if !end.ignored_fields.is_empty() {
-        put(ignored_fields(end.ignored_fields));
+    if let Some(finding) = not_honoured(end) {
+        put(finding);
     }
     if let Outcome::Done(Done::Drifted(drifts)) = end.outcome {
         put(Finding::new(
@@ -302,17 +305,8 @@ fn progress(
     }
 }
 
-fn ignored_fields(fields: &[String]) -> Finding {
-    let message = format!(
-        "These fields are set but do nothing on this provider: {}. Remove them, or choose a provider that honours them",
-        fields.join(", ")
-    );
-    Finding::new(
-        kind::FIELDS_HONOURED,
-        Truth::False,
-        Reason::FieldsIgnored,
-        message,
-    )
+fn not_honoured(end: &PassEnd<'_>) -> Option<Finding> {
+    honoured::finding::of_vm(end.ignored_fields, end.edited_fields)
 }
 
 fn restart_required(fields: &[String]) -> Finding {
@@ -343,7 +337,7 @@ fn drop_stale(
     if end.record.restart_required.is_empty() {
         conditions::clear(list, kind::RESTART_REQUIRED);
     }
-    if end.ignored_fields.is_empty() && end.desired.is_some() {
+    if not_honoured(end).is_none() && end.desired.is_some() {
         conditions::clear(list, kind::FIELDS_HONOURED);
     }
 }

@@ -260,6 +260,7 @@ pub fn record() -> impl Strategy<Value = Record> {
                 power,
                 shape,
                 options: None,
+                ..Applied::default()
             },
             operation,
             ..Record::default()

@@ -1,6 +1,7 @@
 //! The pages of docs/reference that are made from the code. `UPDATE_GENERATED=1 cargo test -p polyvirt` writes them.
 
 mod dialects;
+mod fields;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("cli.md", cli()),
         ("conditions.md", conditions()),
+        ("fields.md", fields::page()),
         ("metrics.md", metrics()),
         ("api.md", api()),
     ]
@@ -92,8 +94,8 @@ fn conditions() -> String {
         ),
         (
             kind::FIELDS_HONOURED,
-            "VirtualMachine, VMSnapshot, VMMigration, Provider",
-            "False: some fields that are set do nothing on this provider.",
+            "VirtualMachine, Provider, VMSnapshot, VMMigration, Machine, VirtualMachine of novacron.io",
+            "False: some fields that are set have no effect on this provider, in this runtime mode or any more; the message names them. See [fields](fields.md).",
         ),
         (
             kind::REVERTED,

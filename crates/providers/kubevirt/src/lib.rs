@@ -41,4 +41,5 @@ mod watch;
 
 pub use config::{ConfigError, KUBECONFIG_KEY, KubevirtConfig, Place};
 pub use kubeconfig::KubeconfigProblem;
+pub use offer::honoured_fields;
 pub use provider::Kubevirt;

@@ -59,6 +59,11 @@ const BY_CONTRACT: &[&str] = &[
     "class.memory",
 ];
 
+/// The fields that act here, as the provider reports them.
+pub fn honoured_fields() -> Vec<&'static str> {
+    HONOURED.iter().chain(BY_CONTRACT).copied().collect()
+}
+
 pub(crate) fn features(version: String) -> Features {
     let fields = HONOURED.iter().chain(BY_CONTRACT);
     Features {

@@ -50,4 +50,5 @@ mod xml;
 
 pub use config::{Accel, Address, ConfigError, LibvirtConfig, Secret, Transport};
 pub use fleet::{Fleet, open_all};
+pub use offer::honoured_fields;
 pub use provider::Libvirt;

@@ -63,6 +63,11 @@ const HONOURED: &[&str] = &[
     "network.vsphere.vlan.vlanID",
 ];
 
+/// The fields that act here, as the provider reports them.
+pub fn honoured_fields() -> Vec<&'static str> {
+    HONOURED.to_vec()
+}
+
 /// What can be done with VMs depends on how many hosts there are: one alone has nowhere to move them to.
 pub(crate) fn features(hosts: usize) -> Features {
     let can = |extension: &Extension| hosts > 1 || *extension != Extension::Migrate;

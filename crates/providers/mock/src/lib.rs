@@ -32,5 +32,6 @@ pub use config::{ConfigError, HostPool, MockConfig, Offer, Resize, Storage, Task
 pub use faults::{Effect, FaultError, Latency, Often, Rule, Stutter};
 pub use handles::{FaultsHandle, OutOfBand};
 pub use mock::Mock;
+pub use offer::honoured_fields;
 pub use rpc::{Count, Counts, Rpc};
 pub use state::{Happened, LogEntry, digest};

@@ -57,6 +57,11 @@ const HONOURED: &[&str] = &[
     "network.vsphere.vlan.vlanID",
 ];
 
+/// The fields that act here, as the provider reports them.
+pub fn honoured_fields() -> Vec<&'static str> {
+    HONOURED.to_vec()
+}
+
 pub(crate) fn features(offer: Offer) -> Features {
     match offer {
         Offer::Basic => Features::default(),

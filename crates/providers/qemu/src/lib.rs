@@ -43,4 +43,5 @@ use polyvirt_provider_kit::{hub, tasks, uuid};
 
 pub use config::{AccelChoice, ConfigError, MoveConfig, QemuConfig};
 pub use fleet::{Fleet, FleetConfig, FleetConfigError};
+pub use offer::honoured_fields;
 pub use provider::Qemu;

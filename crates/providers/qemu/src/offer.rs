@@ -56,6 +56,11 @@ const HONOURED: &[&str] = &[
     "network.vsphere.vlan.vlanID",
 ];
 
+/// The fields that act here, as the provider reports them.
+pub fn honoured_fields() -> Vec<&'static str> {
+    HONOURED.to_vec()
+}
+
 /// VMs are processes of this machine, and there is no other that they could be moved to.
 pub(crate) fn features() -> Features {
     let can = |extension: &Extension| *extension != Extension::Migrate;

@@ -67,7 +67,7 @@ const DISKS_ONLY_GROW: &str = "!has(oldSelf.status) || !has(oldSelf.status.id) \
         json_path = ".spec.providerRef.name"
     ),
     printcolumn(name = "Class", type_ = "string", json_path = ".spec.classRef.name"),
-    printcolumn(name = "Image", type_ = "string", json_path = ".spec.imageRef.name"),
+    printcolumn(name = "Image", type_ = "string", json_path = ".status.applied.image"),
     printcolumn(name = "IPs", type_ = "string", json_path = ".status.ips[*]"),
     printcolumn(
         name = "Host",

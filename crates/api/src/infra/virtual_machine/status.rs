@@ -196,6 +196,13 @@ pub struct AppliedState {
     /// A digest of the options that only the hypervisor understands (class.extraConfig, and the firmware beside them).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
+    /// What the disk of the VM was created from: the name of the VMImage, or the source in spec.image or spec.importedDisk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Digests of the fields that are read when the VM is created or first boots, by path. An edit of such a field is reported
+    /// in condition FieldsHonoured until it is reverted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub created: BTreeMap<String, String>,
 }
 
 /// A disk as it was reached.

@@ -2,6 +2,7 @@
 
 pub mod events;
 pub mod fleet;
+pub mod liar;
 pub mod life;
 pub mod look;
 pub mod objects;

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use polyvirt_contract::RequestId;
 use polyvirt_contract::model::{PowerOp, PowerState, Stage, VmState};
+use serde_json::json;
 
 use super::{RESEND_AFTER, remaining};
+use crate::digest;
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::virtual_machine::facts::{
@@ -112,7 +114,7 @@ fn shape_step(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step
 fn has_other_options(facts: &Facts<'_>, desired: &Desired) -> bool {
     let applied = &facts.record.applied;
     let unknown = applied.shape.is_none() && applied.options.is_none();
-    !unknown && applied.options != desired.options()
+    !unknown && !desired.has_options(applied.options.as_deref())
 }
 
 /// A difference that the provider, or where it does not tell the last pass, has already said a restart will mend.
@@ -211,6 +213,22 @@ fn restart(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Option<Step> {
 
 /// One restart for one change: the same as long as neither the declaration nor the VM moves.
 fn restart_request(shape: &Shape, vm: &VmState) -> RequestId {
+    // An earlier release may have sent it and ended before it wrote that down: the same request is no second restart.
+    let legacy = legacy_restart_request(shape, vm);
+    if vm.last_request.as_ref() == Some(&legacy) {
+        return legacy;
+    }
+    let digest = digest::of(&json!({
+        "cpu": shape.cpu,
+        "memoryMiB": shape.memory_mib,
+        "disks": shape.disks,
+        "networks": shape.networks,
+    }));
+    RequestId::from(format!("restart-{digest}-{}", vm.revision))
+}
+
+/// The form of releases before digests had a version.
+fn legacy_restart_request(shape: &Shape, vm: &VmState) -> RequestId {
     let mut hasher = DefaultHasher::new();
     shape.hash(&mut hasher);
     RequestId::from(format!("restart-{:016x}-{}", hasher.finish(), vm.revision))
@@ -260,4 +278,38 @@ fn settled(facts: &Facts<'_>, desired: &Desired, vm: &VmState) -> Step {
         (true, false) => Done::RestartNeeded(waiting),
         (true, true) => Done::Converged,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape() -> Shape {
+        Shape {
+            cpu: 2,
+            memory_mib: 512,
+            ..Shape::default()
+        }
+    }
+
+    /// Providers remember the last request: if its form changes, a restart under way is repeated.
+    #[test]
+    fn a_restart_has_the_same_name_in_every_build() {
+        let vm = VmState {
+            revision: 7,
+            ..VmState::default()
+        };
+        let request = restart_request(&shape(), &vm);
+        assert_eq!(request, RequestId::from("restart-v1:5607d79a11bcf19e-7"));
+    }
+
+    #[test]
+    fn a_restart_that_an_earlier_release_sent_is_not_sent_again_under_another_name() {
+        let mut vm = VmState::default();
+        let before = legacy_restart_request(&shape(), &vm);
+        vm.last_request = Some(before.clone());
+        assert_eq!(restart_request(&shape(), &vm), before);
+        let larger = Shape { cpu: 4, ..shape() };
+        assert_ne!(restart_request(&larger, &vm), before);
+    }
 }

@@ -71,9 +71,23 @@ pub(super) fn drift_text(drifts: &[Drift]) -> String {
         })
         .collect();
     format!(
-        "Changed on the hypervisor: {}. Set spec.driftPolicy to Correct to bring it back, or change the declaration",
-        list.join("; ")
+        "Changed on the hypervisor: {}. {}, or change the declaration",
+        list.join("; "),
+        drift_advice(drifts)
     )
+}
+
+/// Power and the rest have a policy each.
+fn drift_advice(drifts: &[Drift]) -> &'static str {
+    let power = drifts.iter().any(|d| d.field == "spec.powerState");
+    let size = drifts.iter().any(|d| d.field != "spec.powerState");
+    match (power, size) {
+        (true, true) => {
+            "Set spec.driftPolicy.power to Correct and set spec.driftPolicy.size to Correct to bring it back"
+        }
+        (true, false) => "Set spec.driftPolicy.power to Correct to bring it back",
+        (false, _) => "Set spec.driftPolicy.size to Correct to bring it back",
+    }
 }
 
 fn ready_when_waiting(end: &PassEnd<'_>, wait: &Wait) -> (Truth, Reason, String) {
@@ -193,12 +207,7 @@ fn how_to_force(end: &PassEnd<'_>) -> &'static str {
 }
 
 fn error_text(end: &PassEnd<'_>, error: &ProviderError) -> String {
-    let field = error
-        .field
-        .as_ref()
-        .map(|f| format!("{f}: "))
-        .unwrap_or_default();
-    format!("{field}{}{}", error.message, how_to_force(end))
+    format!("{}{}", error.text(), how_to_force(end))
 }
 
 const fn in_flight(kind: OperationKind) -> Reason {
