@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    fn owner(annotations: Value) -> novacron::VirtualMachine {
+    fn owner(annotations: &Value) -> novacron::VirtualMachine {
         let object = json!({
             "apiVersion": "novacron.io/v1alpha1", "kind": "VirtualMachine",
             "metadata": {"name": "web", "annotations": annotations},
@@ -76,7 +76,7 @@ mod tests {
         serde_json::from_value(object).expect("an owner")
     }
 
-    fn made(metadata: Value, id: Value) -> VirtualMachine {
+    fn made(metadata: &Value, id: &Value) -> VirtualMachine {
         serde_json::from_value(json!({
             "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine", "metadata": metadata,
             "spec": {"providerRef": {"name": "p"}}, "status": {"id": id},
@@ -86,27 +86,27 @@ mod tests {
 
     #[test]
     fn a_vm_that_is_gone_or_going_is_lost() {
-        let owner = owner(json!({}));
+        let owner = owner(&json!({}));
         assert_eq!(lost(&owner, Some("vm-1"), None).as_deref(), Some("vm-1"));
         let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
-        let going = made(going, json!("vm-2"));
+        let going = made(&going, &json!("vm-2"));
         assert_eq!(lost(&owner, None, Some(&going)).as_deref(), Some("vm-2"));
     }
 
     #[test]
     fn what_never_had_a_vm_is_no_loss() {
-        let owner = owner(json!({}));
+        let owner = owner(&json!({}));
         assert_eq!(lost(&owner, None, None), None);
         assert_eq!(lost(&owner, Some(""), None), None);
         let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
-        assert_eq!(lost(&owner, None, Some(&made(going, Value::Null))), None);
-        let there = made(json!({}), json!("vm-1"));
+        assert_eq!(lost(&owner, None, Some(&made(&going, &Value::Null))), None);
+        let there = made(&json!({}), &json!("vm-1"));
         assert_eq!(lost(&owner, Some("vm-0"), Some(&there)), None);
     }
 
     #[test]
     fn a_request_holds_for_the_vm_that_it_names() {
-        let owner = owner(json!({RECREATE_VM_ANNOTATION: "vm-1"}));
+        let owner = owner(&json!({RECREATE_VM_ANNOTATION: "vm-1"}));
         assert_eq!(lost(&owner, Some("vm-1"), None), None);
         assert_eq!(lost(&owner, Some("vm-2"), None).as_deref(), Some("vm-2"));
     }
