@@ -150,6 +150,14 @@
 - apiGroups: [infra.virtrigaud.io]
   resources: [vmplacementpolicies/status]
   verbs: [patch]
+# engine/src/host
+- apiGroups: [infra.virtrigaud.io]
+  resources: [hosts, hostpools]
+  verbs: [list, watch]
+# engine/src/host
+- apiGroups: [infra.virtrigaud.io]
+  resources: [hosts/status, hostpools/status]
+  verbs: [patch]
 # engine/src/runtime/events.rs
 - apiGroups: [events.k8s.io]
   resources: [events]
