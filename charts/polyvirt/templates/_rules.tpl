@@ -158,6 +158,14 @@
 - apiGroups: [infra.virtrigaud.io]
   resources: [vmplacementpolicies/status]
   verbs: [patch]
+# engine/src/host
+- apiGroups: [infra.virtrigaud.io]
+  resources: [hosts, hostpools]
+  verbs: [list, watch]
+# engine/src/host
+- apiGroups: [infra.virtrigaud.io]
+  resources: [hosts/status, hostpools/status]
+  verbs: [patch]
 # engine/src/runtime/events.rs
 - apiGroups: [""]
   resources: [events]

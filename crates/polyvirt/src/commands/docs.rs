@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn every_kind_and_metric_is_there() {
         let api = api();
-        assert_eq!(api.matches("\n## ").count(), 16);
+        assert_eq!(api.matches("\n## ").count(), 18);
         assert!(api.contains("| `spec.providerRef.name`* |"));
         assert!(metrics().contains("`virtrigaud_manager_reconcile_total`"));
         assert!(metrics().contains("`kubevirt_operator_machines_total`"));

@@ -165,7 +165,7 @@ impl Controller {
         let pass = Box::pin(self.reconcile(&ticket.key.object));
         let next = background::pass(&ticket.key, pass).await;
         let outcome = match next {
-            Next::Backoff => Outcome::Error,
+            Next::Backoff | Next::Retry(_) => Outcome::Error,
             Next::Idle | Next::After(_) => Outcome::Success,
         };
         self.metrics.pass(outcome, begin.elapsed());
