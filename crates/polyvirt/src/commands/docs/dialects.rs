@@ -18,7 +18,7 @@ pub(super) fn machines() -> vitistack::Metrics {
     metrics.count(&ObjectKey::new("default", "web"), Some(counted));
     metrics.pass("Machine", Duration::ZERO);
     metrics.error("Machine", "TemplateNotFound");
-    metrics.network_error("prod-network");
+    metrics.network_error(&ObjectKey::new("default", "web"), Some("prod-network"));
     metrics.storage_ready("default", Duration::ZERO);
     metrics
 }

@@ -18,6 +18,7 @@ pub async fn start(folder: &Path, kubeconfig: &Path) -> anyhow::Result<(Detached
         name: NAME.to_owned(),
         program: std::env::current_exe().context("Cannot find this program's file")?,
         arguments: vec![NAME.to_owned(), "--kubeconfig".to_owned(), kubeconfig],
+        variables: Vec::new(),
     };
     Ok(ensure(folder, &service, GRACE).await?)
 }
