@@ -89,10 +89,12 @@ async fn an_edit_does_not_wait_for_the_next_list_of_a_foreign_provider() {
     world.vm("web", "runs", runs).await;
     let size = json!({"resources": {"cpu": 4, "memoryMiB": 4096}});
     world.edit_spec("web", size).await;
+    // Describe reports the CPUs that the VM runs with: two, until it restarts.
     let has = |vm: &VirtualMachine| {
-        let status = vm.status.as_ref();
-        let size = status.and_then(|s| s.current_resources.as_ref()?.cpu);
-        runs(vm) && size == Some(4)
+        let status = vm.status.clone().unwrap_or_default();
+        let applied = status.applied.and_then(|applied| applied.cpu);
+        let waits = !status.restart_required.is_empty();
+        runs(vm) && applied == Some(4) && waits
     };
     world.vm("web", "has its size", has).await;
     assert_eq!(mock.counts().of(Rpc::Reconfigure).mutations, 1);

@@ -76,5 +76,5 @@ async fn an_image_is_not_on_its_way_to_a_provider_that_does_not_exist() {
     let told = |image: &VMImage| reason(image) == Reason::ProviderNotFound.as_str();
     let image = world.until("far", "says what is missing", told).await;
     let text = message(&image);
-    assert!(text.contains("Provider nowhere does not exist"), "{text}");
+    assert!(text.contains("/nowhere does not exist"), "{text}");
 }
