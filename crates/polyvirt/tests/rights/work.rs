@@ -24,6 +24,7 @@ pub async fn everything(cluster: &Cluster) {
     novacron(cluster).await;
     placement(cluster).await;
     without_controller(cluster).await;
+    hosts(cluster).await;
     remote_provider(cluster).await;
     process(cluster).await;
     machines(cluster).await;
@@ -150,6 +151,25 @@ async fn without_controller(cluster: &Cluster) {
         cluster.apply(object.clone()).await;
         let reason = "/status/conditions/0/reason";
         seen(cluster, INFRA, &kind, "later", reason, "NotImplemented").await;
+        cluster.delete(&object).await;
+    }
+}
+
+/// Hosts and pools whose Provider does not know them have a status all the same.
+async fn hosts(cluster: &Cluster) {
+    for kind in ["Host", "HostPool"] {
+        let object = json!({
+            "apiVersion": INFRA, "kind": kind,
+            "metadata": {"name": "rack", "namespace": "default"},
+            "spec": {"providerRef": {"name": "playground"}},
+        });
+        cluster.apply(object.clone()).await;
+        let objects = cluster.objects(INFRA, kind, "default").await;
+        until("its status is written", async || {
+            let found = serde_json::to_value(objects.get_opt("rack").await.unwrap()).unwrap();
+            found.pointer("/status/conditions/0").map(|_| ())
+        })
+        .await;
         cluster.delete(&object).await;
     }
 }
