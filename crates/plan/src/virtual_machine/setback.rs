@@ -133,12 +133,12 @@ mod tests {
     #[test]
     fn a_change_that_can_matter_leaves_a_part_of_the_pause() {
         let before = VmState::default();
-        let off = VmState {
-            power: PowerState::Off,
+        let on = VmState {
+            power: PowerState::On,
             ..VmState::default()
         };
-        assert_eq!(setback(&before).rest(after(1), Some(&off)), None);
-        let soon = setback(&before).rest(after(0), Some(&off));
+        assert_eq!(setback(&before).rest(after(1), Some(&on)), None);
+        let soon = setback(&before).rest(after(0), Some(&on));
         assert_eq!(soon, Some(Duration::from_secs(1)));
         assert_eq!(setback(&before).rest(after(1), None), None);
     }
