@@ -7,6 +7,8 @@
 //! Releases before `v1` stored 16 hex digits of FNV-1a over the `Debug` text of our types. [`legacy`] recomputes that form for one
 //! release: what they stored is compared with it, and replaced with the next write that happens anyway.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -22,9 +24,11 @@ pub fn of(value: &impl Serialize) -> String {
     let canonical = canonical(serde_json::to_value(value).unwrap_or_default());
     let text = canonical.unwrap_or_default().to_string();
     let hash = Sha256::digest(text.as_bytes());
-    let digits = hash.iter().take(DIGITS / 2);
-    let digits: String = digits.map(|byte| format!("{byte:02x}")).collect();
-    format!("{VERSION}{digits}")
+    let mut digest = VERSION.to_owned();
+    for byte in hash.iter().take(DIGITS / 2) {
+        let _ = write!(digest, "{byte:02x}");
+    }
+    digest
 }
 
 /// The digest that releases before `v1` stored of this text.

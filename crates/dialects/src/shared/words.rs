@@ -95,15 +95,12 @@ pub fn translate(message: &str, pairs: &[Pair]) -> String {
     while let Some(next) = rest.chars().next() {
         let begins_word = !text.ends_with(|c: char| c.is_alphanumeric() || c == '.');
         let fits = |(ours, _): &&&Pair| begins_word && rest.starts_with(ours.as_str());
-        match longest_first.iter().find(fits) {
-            Some((ours, theirs)) => {
-                text.push_str(theirs);
-                rest = &rest[ours.len()..];
-            }
-            None => {
-                text.push(next);
-                rest = &rest[next.len_utf8()..];
-            }
+        if let Some((ours, theirs)) = longest_first.iter().find(fits) {
+            text.push_str(theirs);
+            rest = &rest[ours.len()..];
+        } else {
+            text.push(next);
+            rest = &rest[next.len_utf8()..];
         }
     }
     text

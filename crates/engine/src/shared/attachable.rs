@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    fn config(libvirt: Value) -> NetworkConfig {
+    fn config(libvirt: &Value) -> NetworkConfig {
         serde_json::from_value(json!({"type": "bridged", "mtu": 1500, "libvirt": libvirt}))
             .expect("a network")
     }
@@ -181,8 +181,8 @@ mod tests {
 
     #[test]
     fn a_network_is_available_where_what_it_names_is_there() {
-        let bridge = config(json!({"bridge": {"name": "br0"}}));
-        let named = config(json!({"networkName": "lan"}));
+        let bridge = config(&json!({"bridge": {"name": "br0"}}));
+        let named = config(&json!({"networkName": "lan"}));
         for (network, kind, has, available, says) in [
             (
                 &bridge,
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_provider_that_does_not_answer_has_no_network() {
-        let named = config(json!({"networkName": "lan"}));
+        let named = config(&json!({"networkName": "lan"}));
         let entry = entry(&named, ProviderType::Qemu, &Told::Silent);
         assert!(!entry.available && entry.message.is_some());
     }

@@ -62,11 +62,11 @@ pub(crate) fn encode(raw: Bytes, format: &str, compress: bool) -> Result<Bytes> 
     }
     match staged_as {
         StagedAs::Raw => Ok(raw),
-        StagedAs::Qcow2 => Ok(to_qcow2(&raw).map_err(unreadable)?.into()),
+        StagedAs::Qcow2 => Ok(to_qcow2(&raw).map_err(|error| unreadable(&error))?.into()),
     }
 }
 
-fn unreadable(error: FormatError) -> ProviderError {
+fn unreadable(error: &FormatError) -> ProviderError {
     ProviderError::invalid("spec.storage.format", error.to_string())
 }
 
@@ -109,7 +109,9 @@ pub(crate) fn read(path: &Path, request: &ImportDisk) -> Result<Staged> {
     }
     let raw = match staged_as {
         StagedAs::Raw => bytes,
-        StagedAs::Qcow2 => from_qcow2(&bytes).map_err(unreadable)?.into(),
+        StagedAs::Qcow2 => from_qcow2(&bytes)
+            .map_err(|error| unreadable(&error))?
+            .into(),
     };
     Ok(Staged { raw, checksum })
 }

@@ -65,7 +65,7 @@ impl Controller {
         keep(&self.stores.configs, config, written);
         let about = About::of(Kind::KubevirtConfig, &**config);
         if let Some(note) = config::note(&old, &new) {
-            self.say_how_it_stands(key, note.reason, &note.message);
+            log_standing(key, note.reason, &note.message);
             self.desk.event(&about, note);
         }
         if (&old.kubevirt_version, &old.api_versions) != (&new.kubevirt_version, &new.api_versions)
@@ -122,25 +122,6 @@ impl Controller {
             tracing::info!(controller = "KubevirtConfig", "{text}");
         }
         *told = now;
-    }
-
-    fn say_how_it_stands(&self, key: &ObjectKey, reason: Reason, message: &str) {
-        let (name, namespace) = (key.name(), key.namespace());
-        if reason == Reason::Connected {
-            tracing::info!(
-                controller = "KubevirtConfig",
-                config = name,
-                namespace,
-                "✅ {message}"
-            );
-        } else {
-            tracing::warn!(
-                controller = "KubevirtConfig",
-                config = name,
-                namespace,
-                "⚠️ {message}"
-            );
-        }
     }
 
     /// The Provider as it is now. One that is somebody else's is left alone.
@@ -212,5 +193,25 @@ impl Controller {
             Some(_) => Ok(()),
             None => self.desk.delete::<Provider>(key, uid).await,
         }
+    }
+}
+
+/// Logs how a KubevirtConfig stands.
+fn log_standing(key: &ObjectKey, reason: Reason, message: &str) {
+    let (name, namespace) = (key.name(), key.namespace());
+    if reason == Reason::Connected {
+        tracing::info!(
+            controller = "KubevirtConfig",
+            config = name,
+            namespace,
+            "✅ {message}"
+        );
+    } else {
+        tracing::warn!(
+            controller = "KubevirtConfig",
+            config = name,
+            namespace,
+            "⚠️ {message}"
+        );
     }
 }

@@ -80,7 +80,7 @@ fn every_field_of_a_provider_acts_or_is_listed() {
     }
 }
 
-fn provider(spec: Value) -> Provider {
+fn provider(spec: &Value) -> Provider {
     serde_json::from_value(json!({
         "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "Provider",
         "metadata": {"name": "p"}, "spec": spec,
@@ -90,7 +90,7 @@ fn provider(spec: Value) -> Provider {
 
 #[test]
 fn what_only_pods_have_is_idle_elsewhere() {
-    let object = provider(json!({"type": "mock", "runtime": {
+    let object = provider(&json!({"type": "mock", "runtime": {
         "mode": "Remote", "image": "x/y:1", "replicas": 2, "affinity": {"nodeAffinity": {}},
         "securityContext": {"runAsUser": 7}, "logLevel": "debug",
     }}));
@@ -119,7 +119,7 @@ fn what_only_pods_have_is_idle_elsewhere() {
 #[test]
 fn defaults_that_the_provider_does_not_honour_are_idle_once_that_is_known() {
     let object = provider(
-        json!({"type": "qemu", "defaults": {"folder": "f", "datastore": "d", "network": "n"}}),
+        &json!({"type": "qemu", "defaults": {"folder": "f", "datastore": "d", "network": "n"}}),
     );
     assert!(ignored(&object, RuntimeMode::InProcess, None).is_empty());
     let features = Features {
@@ -142,7 +142,7 @@ fn a_provider_that_sets_nothing_has_nothing_idle() {
         RuntimeMode::InProcess,
     ] {
         let bare = provider(
-            json!({"type": "mock", "connectionPooling": {}, "runtime": {"service": {"tls": {}}}}),
+            &json!({"type": "mock", "connectionPooling": {}, "runtime": {"service": {"tls": {}}}}),
         );
         assert!(ignored(&bare, mode, Some(&Features::default())).is_empty());
     }
