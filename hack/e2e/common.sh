@@ -3,7 +3,8 @@
 
 IMAGE=ghcr.io/polyvirt/polyvirt:e2e
 NAMESPACE=polyvirt-system
-CRDS=10
+# One file for each kind of the group.
+CRDS=$(find config/crd -maxdepth 1 -name "*.infra.virtrigaud.io.yaml" | wc -l)
 
 STEP_BEGAN=0
 # step WORDS: ends the step before, and begins this one.
