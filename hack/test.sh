@@ -20,6 +20,9 @@ MOST_AGAIN=8
 GUESTS='crates/providers/libvirt:real crates/providers/qemu:real crates/polyvirt:first_vm'
 # Wait for servers most of the time: started early in the second lane, so that no long one is left at the end.
 LONG='crates/engine:real_api crates/dialects:real_api crates/providers/kubevirt:real crates/engine:simulation crates/polyvirt:rights'
+# Tests that measure time would measure the other lane too: they are left out of the lanes and run when these have ended. The
+# folder of the package, the name of the target, what the names of the tests contain.
+TIMED='crates/providers/libvirt:real=downtime:: crates/providers/qemu:real=pauses::'
 
 # One line for each test that failed: its program, its package, its name. A program that died without a list of its failures
 # is a line without a name.
@@ -77,13 +80,21 @@ target_of() {
   esac
 }
 
-# run_program FOLDER KIND NAME SOURCE PROGRAM: runs it as cargo does, in the folder of its package, and ends with its code.
+# timed_of FOLDER KIND NAME: which tests of the program measure time; nothing if none does.
+timed_of() {
+  local entry key=${1#"$PWD"/}:$3
+  [ "$2" = test ] || return 0
+  for entry in $TIMED; do [ "${entry%%=*}" != "$key" ] || echo "${entry#*=}"; done
+}
+
+# run_program FOLDER KIND NAME SOURCE PROGRAM [ARGUMENT...]: runs it as cargo does, in the folder of its package, and ends with its code.
 run_program() {
   local folder=$1 kind=$2 name=$3 source=${4#"$1"/} program=$5 package code
+  shift 5
   package=$(package_of "$folder")
   [ "$kind" = test ] || source="unittests $source"
   printf '     Running %s (%s)\n' "$source" "${program#"$PWD"/}"
-  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CARGO_PKG_NAME=$package exec "$program") </dev/null 2>&1
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CARGO_PKG_NAME=$package exec "$program" "$@") </dev/null 2>&1
   code=$?
   if [ "$code" -ne 0 ]; then
     # Why it ended, if it did not say so itself.
@@ -113,7 +124,7 @@ print_whole() {
 
 # lane NUMBER QUEUE...: empties the queues one after the other. The output of a program appears when it has ended.
 lane() {
-  local number=$1 queue job out=$work/lane.$1 begin code
+  local number=$1 queue job out=$work/lane.$1 begin code timed
   local -a words
   shift
   for queue in "$@"; do
@@ -123,7 +134,8 @@ lane() {
       if [ "${words[0]}" = doc-tests ]; then
         "${DOC_TESTS[@]}" >"$out" 2>&1 </dev/null
       else
-        run_program "${words[@]}" >"$out"
+        timed=$(timed_of "${words[@]:0:3}")
+        run_program "${words[@]}" ${timed:+--skip "$timed"} >"$out"
       fi
       code=$?
       [ "$code" -eq 0 ] || echo "$code" >>"$work/failed"
@@ -132,6 +144,21 @@ lane() {
     done
   done
   echo "$number" >>"$work/ended"
+}
+
+# Runs the tests that measure time, with nothing beside them.
+run_timed() {
+  local job timed out=$work/timed code
+  local -a words
+  while read -r job; do
+    IFS=$'\t' read -r -a words <<<"$job"
+    timed=$(timed_of "${words[@]:0:3}")
+    [ -n "$timed" ] || continue
+    run_program "${words[@]}" "$timed" >"$out"
+    code=$?
+    [ "$code" -eq 0 ] || echo "$code" >>"$work/failed"
+    print_whole "$out"
+  done <"$work/programs"
 }
 
 # Builds what the command names.
@@ -167,6 +194,7 @@ run_in_lanes() {
     echo "error: a lane of tests ended early, so not all tests were run" >&2
     return 1
   fi
+  RUST_TEST_THREADS=$threads run_timed
   [ ! -e "$work/failed" ] || return 101
 }
 

@@ -36,6 +36,10 @@ impl Repository {
         new.script("hack/test.sh", &script);
         new.file("crates/polyvirt/Cargo.toml", "name = \"polyvirt\"\n");
         new.file("crates/a/Cargo.toml", "[package]\nname = \"a-package\"\n");
+        new.file(
+            "crates/providers/libvirt/Cargo.toml",
+            "name = \"libvirt\"\n",
+        );
         new
     }
 
@@ -135,6 +139,24 @@ fn each_program_runs_once_in_the_folder_of_its_package() {
     // The program that boots guests has the first lane, and all threads.
     assert!(ran.contains(&"first_vm polyvirt 6".to_owned()), "{ran:?}");
     assert!(ran.contains(&"slow a 4".to_owned()), "{ran:?}");
+}
+
+#[test]
+fn tests_that_measure_time_run_when_the_lanes_have_ended() {
+    let _one = processes();
+    let says = "echo \"with: $*\"; echo 'test result: ok. 1 passed; 0 failed'";
+    let repository = Repository::new()
+        .program("providers/libvirt", "test", "real", says)
+        .program("a", "test", "it", "sleep 0.3; echo slow is over");
+    let output = repository.run("2");
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    let place = |words: &str| {
+        text.find(words)
+            .unwrap_or_else(|| panic!("{words}: {text}"))
+    };
+    assert!(place("with: --skip downtime::") < place("with: downtime::"));
+    assert!(place("slow is over") < place("with: downtime::"));
 }
 
 #[test]
