@@ -157,7 +157,10 @@ fn vms_that_can_go_nowhere_stay_and_are_named() {
     assert_eq!(machine.host_of("web"), "host-1");
     // Once there is room, it goes on with what was asked for.
     said(&machine.run(&["host", "uncordon", "lab", "host-2"]), 0);
-    let told = said(&machine.run(&["host", "drain", "lab", "host-1"]), 0);
+    let told = said(
+        &machine.run(&["host", "drain", "lab", "host-1", "--timeout", "60"]),
+        0,
+    );
     assert!(told.ends_with("host/host-1: empty\n"), "{told}");
     assert_ne!(machine.host_of("web"), "host-1");
     let moves = machine.kubectl(&["get", "vmmigrations", "-o", "name"]);

@@ -69,15 +69,25 @@ async fn must_be_known(cluster: &Cluster, options: &Drain, there: &Round) -> any
 struct Round {
     vms: Vec<VirtualMachine>,
     moves: Vec<VMMigration>,
+    /// VMs whose migration ended within the last seconds, by name.
+    settling: BTreeSet<String>,
 }
+
+/// The status of a VM names its new host a moment after its migration has ended. Until then it is not migrated again.
+const SETTLES: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);
 
 impl Round {
     /// The moves first: one that ends in between has its VM where it went.
     async fn look(cluster: &Cluster, options: &Drain) -> anyhow::Result<Self> {
-        let open = |found: &VMMigration| !is_over(found);
-        let moves = all(cluster, "VMMigrations cannot be read", open).await?;
+        let found = all(cluster, "VMMigrations cannot be read", |_| true).await?;
+        let (ended, moves): (Vec<_>, Vec<_>) = found.into_iter().partition(is_over);
         let vms = vms_of(cluster, &options.host.provider).await?;
-        Ok(Self { vms, moves })
+        let settling = ended.iter().filter(|found| has_just_ended(found));
+        Ok(Self {
+            vms,
+            moves,
+            settling: settling.map(vm_of).collect(),
+        })
     }
 
     fn present(&self, host: &str) -> Vec<(&VirtualMachine, Presence<'_>)> {
@@ -116,6 +126,9 @@ async fn one_round(cluster: &Cluster, options: &Drain, there: &Round, so_far: &m
     let known = &*so_far;
     let steps = present.iter().map(async |(vm, how)| {
         let name = full_name(vm);
+        if matches!(how, Presence::InPlace) && there.settling.contains(&name) {
+            return (name, Ok(Step::Again));
+        }
         let step = one(cluster, options, vm, (*how, known)).await;
         (name, step)
     });
@@ -198,6 +211,17 @@ fn wanted_of(options: &Drain, vm: &VirtualMachine) -> VMMigration {
         ..options.terms.clone()
     };
     wanted(vm, None, &terms, Timestamp::now())
+}
+
+fn has_just_ended(migration: &VMMigration) -> bool {
+    let status = migration.status.as_ref();
+    let ended = status.and_then(|s| s.completion_time.as_ref());
+    ended.is_some_and(|ended| Timestamp::now().duration_since(ended.0) < SETTLES)
+}
+
+fn vm_of(migration: &VMMigration) -> String {
+    let namespace = migration.namespace().unwrap_or_default();
+    format!("{namespace}/{}", migration.spec.source.vm_ref.name)
 }
 
 fn full_name(vm: &VirtualMachine) -> String {
